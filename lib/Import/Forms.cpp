@@ -21,9 +21,6 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
   llvm::StringRef tensors =
       "tensors are taken, and sequences of a known length; optionals and "
       "strings are not";
-  llvm::StringRef resized =
-      "a resize by whole factors to the nearest element is taken as Unsqueeze, "
-      "Expand and Reshape";
   return llvm::StringSwitch<llvm::StringRef>(opType)
       .Cases({"LSTM", "GRU", "RNN", "Loop", "Scan"}, unrolled)
       .Cases({"NonZero", "Compress", "Unique", "NonMaxSuppression"},
@@ -38,9 +35,7 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
               "OptionalHasElement", "StringConcat", "StringNormalizer",
               "StringSplit", "RegexFullMatch"},
              tensors)
-      .Cases({"Resize", "Upsample"}, resized)
       .Case("SwiGLU", "it is taken as Split, Sigmoid and two Muls")
-      .Case("Hardmax", "it is taken as ArgMax and OneHot")
       .Case("LpPool", "it is taken as Abs, Pow and AveragePool")
       .Case("GlobalLpPool", "it is taken as ReduceL1 or ReduceL2")
       .Default("");

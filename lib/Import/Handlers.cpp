@@ -30,9 +30,13 @@ const HandlerTable &kerf::onnx_import::handlers() {
     addActivations(result);
     addAttention(result);
     addContractions(result);
+    addConvTranspose(result);
     addIndexing(result);
     addLosses(result);
+    addResize(result);
     addRows(result);
+    addSampling(result);
+    addScatter(result);
     addSequences(result);
     addShapeOps(result);
     addSources(result);

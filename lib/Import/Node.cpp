@@ -152,28 +152,48 @@ const onnx::GraphProto *Node::graph(StringRef name) {
   return attribute ? &attribute->g() : nullptr;
 }
 
+void Node::reportNotConstant(size_t index) {
+  std::string input = index < size_t(proto.input_size())
+                          ? proto.input(int(index))
+                          : std::to_string(index);
+  if (isa<BlockArgument>(in(index)))
+    (void)wrongUsage("input \"" + input +
+                     "\" steers a shape and must be known: bind it with "
+                     "option constant " +
+                     input + "=@FILE.npy or option constant " + input +
+                     "=1,2,3");
+  else
+    (void)unsupported("operator " + proto.op_type() +
+                          " with a computed input " + Twine(index) +
+                          " that steers a shape",
+                      "it is taken where it is a constant, or follows from "
+                      "constants and shapes");
+}
+
 std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
   if (!has(index))
     return std::nullopt;
   auto values = integerElements(in(index));
-  if (!values) {
-    std::string input = index < size_t(proto.input_size())
-                            ? proto.input(int(index))
-                            : std::to_string(index);
-    if (isa<BlockArgument>(in(index)))
-      (void)wrongUsage("input \"" + input +
-                       "\" steers a shape and must be known: bind it with "
-                       "option constant " +
-                       input + "=@FILE.npy or option constant " + input +
-                       "=1,2,3");
-    else
-      (void)unsupported("operator " + proto.op_type() +
-                            " with a computed input " + Twine(index) +
-                            " that steers a shape",
-                        "it is taken where it is a constant, or follows from "
-                        "constants and shapes");
-  }
+  if (!values)
+    reportNotConstant(index);
   return values;
+}
+
+std::optional<SmallVector<float>> Node::constantFloats(size_t index) {
+  if (!has(index))
+    return std::nullopt;
+  DenseElementsAttr given = elements(in(index));
+  if (!given || !isa<FloatType>(given.getElementType())) {
+    reportNotConstant(index);
+    return std::nullopt;
+  }
+  SmallVector<float> result;
+  for (APFloat value : given.getValues<APFloat>()) {
+    bool lost;
+    value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lost);
+    result.push_back(value.convertToFloat());
+  }
+  return result;
 }
 
 std::optional<double> Node::constantReal(size_t index) {

@@ -138,6 +138,8 @@ public:
                                                          size_t index);
   /// The integers of a constant input; reports if it is not constant.
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
+  /// The same of floats, rounded to f32.
+  std::optional<llvm::SmallVector<float>> constantFloats(size_t index);
   std::optional<double> constantReal(size_t index);
   /// The number in a constant input of one element, exactly if the input has
   /// this type; reports if it is not constant.
@@ -167,6 +169,8 @@ public:
   void checkAttributes();
 
 private:
+  /// An input that must be known when the model is compiled.
+  void reportNotConstant(size_t index);
   const onnx::AttributeProto *find(llvm::StringRef name,
                                    onnx::AttributeProto::AttributeType type);
   llvm::StringSet<> asked;

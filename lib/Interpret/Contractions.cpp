@@ -170,6 +170,24 @@ Tensor argReduce(nn::ArgReduceOp op, Operands operands) {
   return result;
 }
 
+Tensor topK(nn::TopKOp op, Operands operands) {
+  Tensor result(resultShape(op));
+  auto size = static_cast<size_t>(operands[0]->shape.back());
+  llvm::SmallVector<size_t> order(size);
+  for (size_t row = 0; row < result.data.size() / op.getK(); ++row) {
+    const double *x = operands[0]->data.data() + row * size;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      if (op.getSmallest())
+        std::swap(a, b);
+      return std::isnan(x[a]) ? !std::isnan(x[b]) : x[a] > x[b];
+    });
+    for (size_t p = 0; p < op.getK(); ++p)
+      result.data[row * op.getK() + p] = static_cast<double>(order[p]);
+  }
+  return result;
+}
+
 Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   const Tensor &x = *operands[0];
   Tensor result(resultShape(op));
@@ -269,6 +287,8 @@ MaybeTensor kerf::interpret::evaluateContraction(Operation *op,
     return lrn(it, operands);
   if (auto it = dyn_cast<nn::ReduceOp>(op))
     return reduce(it, operands);
+  if (auto it = dyn_cast<nn::TopKOp>(op))
+    return topK(it, operands);
   if (auto it = dyn_cast<nn::ArgReduceOp>(op))
     return argReduce(it, operands);
   if (auto it = dyn_cast<nn::SoftmaxOp>(op))

@@ -65,10 +65,12 @@ Tensor pad(nn::PadOp op, Operands operands) {
 
 Tensor gather(nn::GatherOp op, Operands operands) {
   Tensor result(resultShape(op));
-  size_t dim = op.getDim(), numIndexDims = operands[1]->shape.size();
+  size_t dim = op.getDim(), shared = op.getBatched() ? dim : 0;
+  size_t numIndexDims = operands[1]->shape.size() - shared;
   size_t next = 0;
   forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
-    double picked = operands[1]->at(index.slice(dim, numIndexDims));
+    double picked =
+        operands[1]->at(index.slice(dim - shared, shared + numIndexDims));
     int64_t size = operands[0]->shape[dim];
     if (!op.getPartial() && picked < 0)
       picked += static_cast<double>(size);
@@ -77,6 +79,42 @@ Tensor gather(nn::GatherOp op, Operands operands) {
     from.push_back(held ? static_cast<int64_t>(picked) : 0);
     llvm::append_range(from, index.drop_front(dim + numIndexDims));
     result.data[next++] = held ? operands[0]->at(from) : 0;
+  });
+  return result;
+}
+
+double updated(nn::ScatterKind kind, double x, double update) {
+  switch (kind) {
+  case nn::ScatterKind::Set:
+    return update;
+  case nn::ScatterKind::Add:
+    return x + update;
+  case nn::ScatterKind::Mul:
+    return x * update;
+  case nn::ScatterKind::Min:
+    return std::isnan(x) || x < update ? x : update;
+  case nn::ScatterKind::Max:
+    return std::isnan(x) || x > update ? x : update;
+  }
+  llvm_unreachable("bad ScatterKind");
+}
+
+Tensor scatter(nn::ScatterOp op, Operands operands) {
+  const Tensor &indices = *operands[1], &updates = *operands[2];
+  Tensor result = *operands[0];
+  size_t dim = op.getDim(), numIndexDims = indices.shape.size();
+  auto size = static_cast<double>(result.shape[dim]);
+  forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
+    double row = indices.at(index.take_front(numIndexDims));
+    if (!op.getPartial() && row < 0)
+      row += size;
+    if (!(row >= 0 && row < size))
+      return;
+    Index to(index.take_front(dim));
+    to.push_back(static_cast<int64_t>(row));
+    llvm::append_range(to, index.drop_front(numIndexDims));
+    double &x = result.at(to);
+    x = updated(op.getKind(), x, updates.at(index));
   });
   return result;
 }
@@ -118,5 +156,7 @@ MaybeTensor kerf::interpret::evaluateMovement(Operation *op,
     return pad(it, operands);
   if (auto it = dyn_cast<nn::GatherOp>(op))
     return gather(it, operands);
+  if (auto it = dyn_cast<nn::ScatterOp>(op))
+    return scatter(it, operands);
   return std::nullopt;
 }

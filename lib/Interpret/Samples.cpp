@@ -109,13 +109,20 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
     return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
   if (auto it = dyn_cast<nn::GatherOp>(op)) {
     auto dim = static_cast<int64_t>(it.getDim());
-    auto numIndices = static_cast<int64_t>(shapeOf(it.getIndices()).size());
+    int64_t shared = it.getBatched() ? dim : 0;
+    int64_t numIndices =
+        static_cast<int64_t>(shapeOf(it.getIndices()).size()) - shared;
     if (!first)
-      return moved(dim + at.dim);
+      return moved(dim - shared + at.dim);
     return at.dim == dim
                ? Place()
                : moved(at.dim < dim ? at.dim : at.dim + numIndices - 1);
   }
+  if (auto it = dyn_cast<nn::ScatterOp>(op))
+    return at.dim < static_cast<int64_t>(it.getDim()) ? Place(at)
+                                                      : std::nullopt;
+  if (isa<nn::TopKOp>(op))
+    return at.dim < rank - 1 ? Place(at) : std::nullopt;
   if (isa<nn::MaxPoolGradientOp>(op))
     return at.dim == 0 ? Place(at) : std::nullopt;
   if (!first)

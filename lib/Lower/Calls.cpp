@@ -95,6 +95,15 @@ public:
         })
         .Case<nn::ScatterAddOp>(
             [&](nn::ScatterAddOp op) { return emitScatter(op); })
+        .Case<nn::ScatterOp>([&](nn::ScatterOp op) { return emitScatter(op); })
+        .Case<nn::TopKOp>([&](nn::TopKOp op) {
+          ArrayRef<int64_t> shape = shapeOf(op.getX());
+          Value src = read(call.lhs), dst = places.write(call.result);
+          return exec::TopKOp::create(
+              builder, loc, dst.getType(), index, node, phase,
+              llvm::product_of(shape.drop_back()), shape.back(), op.getK(),
+              op.getSmallest(), src, dst, exec::GpuKernelAttr());
+        })
         .Case<nn::AttentionOp>(
             [&](nn::AttentionOp op) { return emitAttention(op); })
         .Case<nn::AttentionGradientOp>([&](nn::AttentionGradientOp op) {
@@ -219,6 +228,20 @@ private:
     Value dst = places.write(call.result);
     return exec::ScatterAddOp::create(
         builder, loc, dst.getType(), index, node, phase,
+        llvm::product_of(shape.take_front(dim)), shape[dim],
+        llvm::product_of(shape.drop_front(dim + 1)), count, op.getPartial(),
+        indices, updates, base, dst, exec::GpuKernelAttr());
+  }
+
+  exec::LibraryCallInterface emitScatter(nn::ScatterOp op) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult());
+    auto dim = static_cast<int64_t>(op.getDim());
+    int64_t count = llvm::product_of(shapeOf(op.getIndices()).drop_front(dim));
+    Value indices = read(call.lhs), updates = read(call.rhs),
+          base = read(*call.base), dst = places.write(call.result);
+    return exec::ScatterOp::create(
+        builder, loc, dst.getType(), index, node, phase,
+        *exec::symbolizeScatterKind(nn::stringifyScatterKind(op.getKind())),
         llvm::product_of(shape.take_front(dim)), shape[dim],
         llvm::product_of(shape.drop_front(dim + 1)), count, op.getPartial(),
         indices, updates, base, dst, exec::GpuKernelAttr());

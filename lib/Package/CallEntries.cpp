@@ -171,6 +171,11 @@ static void setMore(json::Object &entry, exec::LibraryCallInterface call,
         entry["index_dtype"] =
             exec::dtypeName(exec::elementType(op.getIndices()));
       })
+      .Case<exec::ScatterOp>([&](exec::ScatterOp op) {
+        entry["index_dtype"] =
+            exec::dtypeName(exec::elementType(op.getIndices()));
+        entry["update"] = stringifyScatterKind(op.getUpdate());
+      })
       .Case<exec::AttentionOp, exec::AttentionGradientOp>(
           [&](auto op) { setAttention(entry, op); });
 }

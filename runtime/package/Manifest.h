@@ -144,9 +144,13 @@ struct LibraryDesc {
     MaxPoolGradient,
     AvgPoolGradient,
     ScatterAdd,
+    Scatter,
+    TopK,
     Attention,
     AttentionGradient
   };
+  /// What a scatter does with an element and its update.
+  enum Update { Set, Add, Mul, Min, Max };
   /// By kind, as packages name them.
   static constexpr const char *kindNames[] = {"matmul",
                                               "conv",
@@ -156,6 +160,8 @@ struct LibraryDesc {
                                               "max_pool_gradient",
                                               "avg_pool_gradient",
                                               "scatter_add",
+                                              "scatter",
+                                              "top_k",
                                               "attention",
                                               "attention_gradient"};
   Kind kind = Matmul;
@@ -168,12 +174,15 @@ struct LibraryDesc {
   Shape in, out, kernel, strides, padsLow, padsHigh, dilations;
   Shape countHigh;           ///< avg_pool_gradient, see docs/Package.md
   bool countPadding = false; ///< avg_pool_gradient
-  bool partial = false;      ///< scatter_add
+  bool partial = false;      ///< scatter_add, scatter
+  bool smallest = false;     ///< top_k
+  Update update = Set;       ///< scatter
   kerf_dtype_t indexDtype = KERF_I64;
-  int64_t outer = 1, rows = 0, inner = 1, count = 0; ///< scatter_add
+  /// scatter_add, scatter; top_k, without `inner`.
+  int64_t outer = 1, rows = 0, inner = 1, count = 0;
   /// conv: src and weights; pool: src. Gradients: what the forward read and
-  /// the gradient of its result, in this order. scatter_add: updates, indices;
-  /// `bias` is its base.
+  /// the gradient of its result, in this order. scatter_add, scatter: updates,
+  /// indices; `bias` is the base. top_k: src.
   /// attention: queries and keys, the mask; dst is out, or dq.
   Operand lhs, rhs, bias, dst;
   AttentionDesc attention;

@@ -118,6 +118,34 @@ void parseScatter(const JsonReader &in, LibraryDesc &lib) {
     in["index_dtype"].fail("expected i64 or i32");
 }
 
+LibraryDesc::Update parseUpdate(const JsonReader &in) {
+  static constexpr const char *names[] = {"set", "add", "mul", "min", "max"};
+  std::string name = in.string();
+  for (size_t i = 0; i < std::size(names); ++i)
+    if (name == names[i])
+      return static_cast<LibraryDesc::Update>(i);
+  in.fail("expected set, add, mul, min or max");
+}
+
+// The elements that calls by index take.
+void checkIndexed(const JsonReader &in, kerf_dtype_t dtype) {
+  if (dtype != KERF_F32 && dtype != KERF_F64 && dtype != KERF_I32 &&
+      dtype != KERF_I64)
+    in["dtype"].fail("expected f32, f64, i32 or i64");
+}
+
+// [outer, rows]: the indices of the best `count` of each row.
+void parseTopK(const JsonReader &in, LibraryDesc &lib) {
+  checkIndexed(in, lib.dtype);
+  if (lib.dstDtype != KERF_I64)
+    in.fail("expected dst_dtype i64");
+  lib.outer = in["outer"].size64();
+  lib.rows = in["rows"].size64();
+  lib.count = in["count"].integer(0, lib.rows);
+  lib.smallest = in.has("smallest") && in["smallest"].boolean();
+  in.located([&] { return mulChecked(mulChecked(lib.outer, lib.rows), 8); });
+}
+
 void parseAttention(const JsonReader &in, const Parameters &parameters,
                     LibraryDesc &lib) {
   AttentionDesc &a = lib.attention;
@@ -270,6 +298,20 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
     lib.rhs = operand("indices", 1);
     if (in.has("base"))
       lib.bias = operand("base", rank);
+  } else if (kind == "scatter") {
+    lib.kind = LibraryDesc::Scatter;
+    checkIndexed(in, lib.dtype);
+    parseScatter(in, lib);
+    lib.update = parseUpdate(in["update"]);
+    rank = 3;
+    lib.lhs = operand("updates", rank);
+    lib.rhs = operand("indices", 2);
+    lib.bias = operand("base", rank);
+  } else if (kind == "top_k") {
+    lib.kind = LibraryDesc::TopK;
+    parseTopK(in, lib);
+    rank = 2;
+    lib.lhs = operand("src", rank);
   } else if (kind == "attention" || kind == "attention_gradient") {
     lib.kind = kind == "attention" ? LibraryDesc::Attention
                                    : LibraryDesc::AttentionGradient;
@@ -322,7 +364,7 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
   } else {
     in["kind"].fail("unknown library call \"" + kind + "\"");
   }
-  if (in.has("bias") && lib.kind != LibraryDesc::ScatterAdd)
+  if (in.has("bias") && lib.bias.kind == Operand::None)
     lib.bias = operand("bias", 1);
   lib.dst = operand("dst", rank);
   if (lib.dst.kind != Operand::Buffer)

@@ -172,6 +172,44 @@ exec.func @scatter_add_c2(%i: memref<6xi8>, %u: memref<6x4xf32>, %y: memref<10x4
 
 // -----
 
+exec.func @scatter_c1(%i: memref<6xi64>, %u: memref<6x4xf32>, %y: memref<9x4xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{base lies outside its buffer, 'memref<9x4xf32>'}}
+  exec.scatter 0 "" set outer 1 rows 10 inner 4 count 6
+    indices(%i : memref<6xi64>) updates(%u : memref<6x4xf32>) base(%y : memref<9x4xf32>) dst(%y : memref<9x4xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @scatter_c2(%i: memref<6xi64>, %u: memref<6x4xf16>, %y: memref<10x4xf16>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{elements are 'f16', expected f32, f64, i32 or i64}}
+  exec.scatter 0 "" set outer 1 rows 10 inner 4 count 6
+    indices(%i : memref<6xi64>) updates(%u : memref<6x4xf16>) base(%y : memref<10x4xf16>) dst(%y : memref<10x4xf16>)
+  exec.return
+}
+
+// -----
+
+exec.func @top_k_c2(%x: memref<4x8xf32>, %y: memref<4x2xi32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{dst is of 'i32', expected i64}}
+  exec.top_k 0 "" outer 4 rows 8 count 2 src(%x : memref<4x8xf32>) dst(%y : memref<4x2xi32>)
+  exec.return
+}
+
+// -----
+
+exec.func @top_k_c3(%x: memref<4x2xf32>, %y: memref<4x3xi64>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{count is 3, expected at most rows, 2}}
+  exec.top_k 0 "" outer 4 rows 2 count 3 src(%x : memref<4x2xf32>) dst(%y : memref<4x3xi64>)
+  exec.return
+}
+
+// -----
+
 exec.func @attention_c2(%q: memref<1x2x4x8xf32>, %s: memref<1x2x4xf64>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{stats are of 'f64', expected f32}}

@@ -71,6 +71,17 @@ exec.func @rows(%i: memref<6xi64>, %u: memref<6x4xf32>, %base: memref<10x4xf32>,
   exec.return
 }
 
+exec.func @indexed(%i: memref<2x3xi64>, %u: memref<2x3x4xi32>, %x: memref<2x10x4xi32>, %y: memref<2x10x4xi32>, %k: memref<2x5xi64>)
+    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // CHECK: exec.scatter 6 "/cache" min outer 2 rows 10 inner 4 count 3 partial indices(%{{.*}} : memref<2x3xi64>)
+  // CHECK-SAME: updates(%{{.*}} : memref<2x3x4xi32>) base(%{{.*}} : memref<2x10x4xi32>) dst(%{{.*}} : memref<2x10x4xi32>)
+  exec.scatter 6 "/cache" min outer 2 rows 10 inner 4 count 3 partial
+      indices(%i : memref<2x3xi64>) updates(%u : memref<2x3x4xi32>) base(%x : memref<2x10x4xi32>) dst(%y : memref<2x10x4xi32>)
+  // CHECK: exec.top_k 8 "/router" outer 2 rows 40 count 5 smallest src(%{{.*}} : memref<2x10x4xi32>) dst(%{{.*}} : memref<2x5xi64>)
+  exec.top_k 8 "/router" outer 2 rows 40 count 5 smallest src(%x : memref<2x10x4xi32>) dst(%k : memref<2x5xi64>)
+  exec.return
+}
+
 exec.func @attention(%q: memref<1x2x4x8xf32>, %m: memref<4xf32>, %y: memref<1x4x2x8xf32>, %s: memref<1x2x4xf32>)
     attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // CHECK: exec.attention 7 "/attn" sizes #[[SIZES]]

@@ -227,6 +227,42 @@ func.func @pad_c1_negative(%x: tensor<3xf32>) {
 
 // -----
 
+func.func @gather_c2(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
+  // expected-error@+2 {{indices 'tensor<4xi64>' do not begin with the first 1 dimensions of 'tensor<2x3xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.gather %x, %i dim 1 {batched} : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c1(%x: tensor<3xf32>, %i: tensor<4xi64>, %u: tensor<4xf32>) {
+  // expected-error@+2 {{dim is 1, expected less than rank 1}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.scatter set %x, %i, %u dim 1 : (tensor<3xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c2(%x: tensor<2x3xf32>, %i: tensor<4xi64>, %u: tensor<4x2xf32>) {
+  // expected-error@+2 {{updates are 'tensor<4x2xf32>', expected 'tensor<4x3xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.scatter add %x, %i, %u dim 0 : (tensor<2x3xf32>, tensor<4xi64>, tensor<4x2xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @top_k_c1(%x: tensor<2x3xf32>) {
+  // expected-error@+2 {{k is 4, expected 1 to the last size of 'tensor<2x3xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.top_k 4 of %x : (tensor<2x3xf32>) -> tensor<2x4xi64>
+  return
+}
+
+// -----
+
 func.func @gather_dim(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   // expected-error@+2 {{dim is 2, expected less than rank 2}}
   // expected-error@+1 {{failed to infer returned types}}

@@ -180,6 +180,16 @@ func.func @shapes(%x: tensor<2x12xf32>, %i: tensor<2x3xi64>, %n: tensor<3x1xf32>
   %5 = nn.pad %x by [1:0, 0:2] value 0.0 : f32 : (tensor<2x12xf32>) -> tensor<3x14xf32>
   // CHECK: nn.gather %{{.*}}, %{{.*}} dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x2x3xf32>
   %6 = nn.gather %x, %i dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x2x3xf32>
+  // CHECK: nn.gather %{{.*}}, %{{.*}} dim 1 {batched} : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
+  %7 = nn.gather %x, %i dim 1 {batched} : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
+  // CHECK: nn.scatter set %{{.*}}, %{{.*}}, %{{.*}} dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x12xf32>
+  %8 = nn.scatter set %x, %i, %7 dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x12xf32>
+  // CHECK: nn.scatter max %{{.*}}, %{{.*}}, %{{.*}} dim 1 {partial}
+  %9 = nn.scatter max %x, %i, %7 dim 1 {partial} : (tensor<2x12xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x12xf32>
+  // CHECK: nn.top_k 5 of %{{.*}} : (tensor<2x12xf32>) -> tensor<2x5xi64>
+  %10 = nn.top_k 5 of %x : (tensor<2x12xf32>) -> tensor<2x5xi64>
+  // CHECK: nn.top_k 1 of %{{.*}} {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
+  %11 = nn.top_k 1 of %x {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
   return
 }
 

@@ -119,6 +119,104 @@ TEST(GpuCalls, ScatterAddToABase) {
   checkScatter<float, int64_t>(2, 40, 12, 90, false, 2);
 }
 
+template <typename T>
+void checkRows(const std::string &update, int64_t outer, int64_t rows,
+               int64_t inner, int64_t count, bool partial, bool inPlace,
+               llvm::function_ref<T(T, T)> combine) {
+  auto updates = draw<T>(outer * count * inner, 1);
+  auto expected = draw<T>(outer * rows * inner, 2);
+  std::vector<int64_t> indices(outer * count);
+  std::mt19937_64 random(3);
+  for (int64_t &index : indices)
+    index = static_cast<int64_t>(random() % (2 * rows + 4)) - rows - 2;
+  std::string element = std::is_integral_v<T>
+                            ? (sizeof(T) == 8 ? "i64" : "i32")
+                            : (sizeof(T) == 8 ? "f64" : "f32");
+  std::vector<std::string> types = {bufferOf(outer * count, "i64"),
+                                    bufferOf(outer * count * inner, element),
+                                    bufferOf(outer * rows * inner, element),
+                                    bufferOf(outer * rows * inner, element)};
+  std::string text =
+      "exec.scatter 0 \"\" " + update + " outer " + std::to_string(outer) +
+      " rows " + std::to_string(rows) + " inner " + std::to_string(inner) +
+      " count " + std::to_string(count) + (partial ? " partial" : "") +
+      operand("indices", 0, types[0]) + operand("updates", 1, types[1]) +
+      operand("base", 2, types[2]) + operand("dst", 3, types[3]);
+  auto got = runCall<T>(text, types,
+                        {bytesOf(indices), bytesOf(updates), bytesOf(expected)},
+                        outer * rows * inner, inPlace ? 2 : -1);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t row = indices[o * count + i];
+      row += row < 0 && !partial ? rows : 0;
+      if (row < 0 || row >= rows)
+        continue;
+      for (int64_t k = 0; k < inner; ++k) {
+        T &to = expected[(o * rows + row) * inner + k];
+        to = combine(to, updates[(o * count + i) * inner + k]);
+      }
+    }
+  EXPECT_EQ(got, expected) << text;
+}
+
+/// Each outer index has indices of its own; the last update of a row stays.
+TEST(GpuCalls, Scatter) {
+  checkRows<float>("set", 3, 10, 4, 6, false, false,
+                   [](float, float u) { return u; });
+  checkRows<float>("set", 1, 300, 48, 700, true, true,
+                   [](float, float u) { return u; });
+  checkRows<double>("add", 2, 40, 7, 90, false, true,
+                    [](double x, double u) { return x + u; });
+  checkRows<int32_t>("mul", 2, 5, 12, 9, false, false,
+                     [](int32_t x, int32_t u) { return x * u; });
+  checkRows<int64_t>("min", 4, 7, 1, 20, false, false,
+                     [](int64_t x, int64_t u) { return std::min(x, u); });
+  checkRows<float>("max", 1, 33, 30, 70, false, false,
+                   [](float x, float u) { return std::max(x, u); });
+}
+
+template <typename T>
+void checkTopK(int64_t outer, int64_t rows, int64_t count, bool smallest,
+               bool specials) {
+  auto x = draw<T>(outer * rows, 4);
+  if constexpr (!std::is_integral_v<T>)
+    for (size_t at = 0; at < x.size(); ++at)
+      x[at] = specials && at % 5 == 0 ? (at % 2 ? NAN : -INFINITY)
+                                      : std::round(x[at]);
+  std::string element = std::is_integral_v<T> ? "i32" : "f32";
+  std::vector<std::string> types = {bufferOf(outer * rows, element),
+                                    bufferOf(outer * count, "i64")};
+  std::string text = "exec.top_k 0 \"\" outer " + std::to_string(outer) +
+                     " rows " + std::to_string(rows) + " count " +
+                     std::to_string(count) + (smallest ? " smallest" : "") +
+                     operand("src", 0, types[0]) + operand("dst", 1, types[1]);
+  auto got = runCall<int64_t>(text, types, {bytesOf(x)}, outer * count);
+  std::vector<int64_t> expected;
+  for (int64_t o = 0; o < outer; ++o) {
+    std::vector<int64_t> order(rows);
+    for (int64_t i = 0; i < rows; ++i)
+      order[i] = i;
+    const T *row = x.data() + o * rows;
+    auto larger = [&](int64_t a, int64_t b) {
+      return std::isnan(row[a]) ? !std::isnan(row[b]) : row[a] > row[b];
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return smallest ? larger(b, a) : larger(a, b);
+    });
+    expected.insert(expected.end(), order.begin(), order.begin() + count);
+  }
+  EXPECT_EQ(got, expected) << text;
+}
+
+/// Of equal elements the one with the lower index comes first.
+TEST(GpuCalls, TopK) {
+  checkTopK<float>(300, 8, 2, false, false);
+  checkTopK<float>(3, 700, 50, true, false);
+  checkTopK<float>(2, 40, 40, false, true);
+  checkTopK<float>(2, 40, 11, true, true);
+  checkTopK<int32_t>(4, 33, 7, false, false);
+}
+
 struct Pool {
   int64_t batch, channels;
   std::vector<int64_t> in, kernel, strides, low, high, dilations;

@@ -290,6 +290,54 @@ func.func @main(%ids: tensor<2x3xi64>, %dy: tensor<2x3x20xf32>, %h: tensor<6x20x
         3);
 }
 
+// Rows of each sample by its own indices, some of which are the same, negative
+// or of no row; into a tensor that is read again, and over one that is not.
+TEST_F(TrainingExecuteTest, Scatter) {
+  for (const char *kind : {"set", "add", "mul", "min", "max"})
+    check(
+        R"(
+func.func @main(%i: tensor<4x9xi64>, %x: tensor<4x30x5xf32>, %u: tensor<4x9x5xf32>, %h: tensor<4x30xf32>)
+    -> (tensor<4x30x5xf32>, tensor<4x30x5xf32>, tensor<4x30xf32>, tensor<30x4xi32>) {
+  %k = nn.constant dense<[7, -1, 40, 7]> : tensor<4xi32>
+  %a = nn.scatter )" +
+            std::string(kind) +
+            R"( %x, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
+  %e = nn.exp %x : tensor<4x30x5xf32>
+  %b = nn.scatter )" +
+            std::string(kind) +
+            R"( %e, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
+  %s = nn.slice %h from [0, 0] : (tensor<4x30xf32>) -> tensor<4x9xf32>
+  %c = nn.scatter )" +
+            std::string(kind) +
+            R"( %h, %i, %s dim 1 : (tensor<4x30xf32>, tensor<4x9xi64>, tensor<4x9xf32>) -> tensor<4x30xf32>
+  %t = nn.transpose %h perm [1, 0] : (tensor<4x30xf32>) -> tensor<30x4xf32>
+  %n = nn.cast %t : (tensor<30x4xf32>) -> tensor<30x4xi32>
+  %o = nn.slice %n from [5, 0] : (tensor<30x4xi32>) -> tensor<4x4xi32>
+  %d = nn.scatter )" +
+            std::string(kind) +
+            R"( %n, %k, %o dim 0 : (tensor<30x4xi32>, tensor<4xi32>, tensor<4x4xi32>) -> tensor<30x4xi32>
+  return %a, %b, %c, %d : tensor<4x30x5xf32>, tensor<4x30x5xf32>, tensor<4x30xf32>, tensor<30x4xi32>
+})",
+        4);
+}
+
+// Many equal elements, of few and of many.
+TEST_F(TrainingExecuteTest, TopK) {
+  check(R"(
+func.func @main(%x: tensor<40x8xf32>, %y: tensor<3x700xf32>)
+    -> (tensor<40x2xi64>, tensor<40x8xi64>, tensor<3x50xi64>, tensor<3x700xi64>, tensor<3x7xi64>) {
+  %r = nn.round %y : tensor<3x700xf32>
+  %n = nn.cast %r : (tensor<3x700xf32>) -> tensor<3x700xi32>
+  %a = nn.top_k 2 of %x : (tensor<40x8xf32>) -> tensor<40x2xi64>
+  %b = nn.top_k 8 of %x {smallest} : (tensor<40x8xf32>) -> tensor<40x8xi64>
+  %c = nn.top_k 50 of %r : (tensor<3x700xf32>) -> tensor<3x50xi64>
+  %d = nn.top_k 700 of %n {smallest} : (tensor<3x700xi32>) -> tensor<3x700xi64>
+  %e = nn.top_k 7 of %n : (tensor<3x700xi32>) -> tensor<3x7xi64>
+  return %a, %b, %c, %d, %e : tensor<40x2xi64>, tensor<40x8xi64>, tensor<3x50xi64>, tensor<3x700xi64>, tensor<3x7xi64>
+})",
+        5);
+}
+
 // Every element of a random tensor, and a mask made of it.
 TEST_F(TrainingExecuteTest, Philox) {
   check(R"(

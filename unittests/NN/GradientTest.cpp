@@ -31,8 +31,8 @@ protected:
   GradientTest() { context.loadDialect<func::FuncDialect, nn::NNDialect>(); }
 
   void forEachCase(llvm::function_ref<void(func::FuncOp)> visit) {
-    for (const char *name :
-         {"unary", "binary", "movement", "contractions", "rows", "formulas"}) {
+    for (const char *name : {"unary", "binary", "movement", "contractions",
+                             "rows", "formulas", "indexed"}) {
       auto module = parseSourceFile<ModuleOp>(KERF_TEST_INPUTS "/gradients/" +
                                                   std::string(name) + ".mlir",
                                               &context);
@@ -157,8 +157,7 @@ TEST_F(GradientTest, EqualsPyTorch) {
 /// What gives floats and has no gradient is what only steps are made of, a
 /// source, or an iota. A new op with floats has to have one.
 TEST_F(GradientTest, OpsWithoutOne) {
-  const std::set<std::string> none = {"nn.conv_input_gradient",
-                                      "nn.conv_weight_gradient",
+  const std::set<std::string> none = {"nn.conv_weight_gradient",
                                       "nn.max_pool_gradient",
                                       "nn.avg_pool_gradient",
                                       "nn.attention_gradient",

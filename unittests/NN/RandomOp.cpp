@@ -31,8 +31,8 @@ std::set<std::string> kerf::test::opsOnIntegersAlone() {
 std::set<std::string> kerf::test::opsWithGradients(MLIRContext &context) {
   const std::set<std::string> integers = opsOnIntegersAlone();
   const std::set<std::string> none = {
-      "nn.equal",  "nn.less",    "nn.less_equal", "nn.arg_reduce",
-      "nn.philox", "nn.dropout", "nn.is_nan"};
+      "nn.equal", "nn.less",   "nn.less_equal", "nn.arg_reduce",
+      "nn.top_k", "nn.philox", "nn.dropout",    "nn.is_nan"};
   std::set<std::string> names;
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (std::string text = name.getStringRef().str();
@@ -306,6 +306,17 @@ Operation *RandomOp::conv() {
   x.append(w.image);
   x.push_back(groups * inner);
   weights.append(w.kernel);
+  if (draw(0, 3) == 0) {
+    Shape y{x.front()};
+    for (size_t d = 0; d < w.kernel.size(); ++d)
+      y.push_back(nn::windowCount(w.image[d], w.kernel[d], w.strides[d],
+                                  w.low[d], w.high[d], w.dilations[d]));
+    y.push_back(weights.front());
+    auto type = RankedTensorType::get(x, builder.getF64Type());
+    return make<nn::ConvInputGradientOp>(
+        type, argument(y), argument(weights), list(w.strides), list(w.low),
+        list(w.high), list(w.dilations), builder.getI64IntegerAttr(groups));
+  }
   return make<nn::ConvOp>(argument(x), argument(weights), list(w.strides),
                           list(w.low), list(w.high), list(w.dilations),
                           builder.getI64IntegerAttr(groups));
@@ -382,6 +393,23 @@ Operation *RandomOp::move() {
     return make<nn::GatherOp>(argument(x), indices(shape(0, 2), x[dim]),
                               builder.getI64IntegerAttr(int64_t(dim)),
                               UnitAttr());
+  if (chance()) {
+    Shape rows(x.begin(), x.begin() + dim);
+    rows.push_back(draw(1, 4));
+    if (chance())
+      return make<nn::GatherOp>(argument(x), indices(rows, x[dim]),
+                                builder.getI64IntegerAttr(int64_t(dim)),
+                                UnitAttr(), builder.getUnitAttr());
+    Shape updates = x;
+    updates[dim] = rows.back();
+    // All but products, which have no gradient.
+    const nn::ScatterKind kinds[] = {nn::ScatterKind::Set, nn::ScatterKind::Add,
+                                     nn::ScatterKind::Min,
+                                     nn::ScatterKind::Max};
+    Value data = argument(x), places = indices(rows, x[dim]);
+    return make<nn::ScatterOp>(data, places, argument(updates),
+                               kinds[draw(0, 3)], int64_t(dim));
+  }
   Shape other = x, last = x;
   other[dim] = draw(1, 4);
   last[dim] = draw(1, 4);

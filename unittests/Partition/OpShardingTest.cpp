@@ -325,6 +325,46 @@ TEST_F(OpShardingTest, ScatterAdd) {
   EXPECT_GT(runs, 150);
 }
 
+TEST_F(OpShardingTest, Scatter) {
+  // Indices are in [-4, 4), some of them the same; rows of samples are cut, and
+  // rows that indices name.
+  for (const char *kind : {"set", "add", "mul", "min", "max"}) {
+    checkOp(
+        R"(func.func @main(%x: tensor<7x3xf32>, %i: tensor<5xi64>, %u: tensor<5x3xf32>) -> tensor<7x3xf32> {
+    %r = nn.scatter )" +
+        std::string(kind) +
+        R"( %x, %i, %u dim 0 : (tensor<7x3xf32>, tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
+    return %r : tensor<7x3xf32>
+  })");
+    checkOp(
+        R"(func.func @main(%x: tensor<3x5xf32>, %i: tensor<3x4xi64>, %u: tensor<3x4xf32>) -> tensor<3x5xf32> {
+    %r = nn.scatter )" +
+        std::string(kind) +
+        R"( %x, %i, %u dim 1 : (tensor<3x5xf32>, tensor<3x4xi64>, tensor<3x4xf32>) -> tensor<3x5xf32>
+    return %r : tensor<3x5xf32>
+  })");
+  }
+  EXPECT_GT(runs, 300);
+}
+
+TEST_F(OpShardingTest, GatherOfRows) {
+  checkOp(
+      R"(func.func @main(%x: tensor<3x5x2xf32>, %i: tensor<3x4xi64>) -> tensor<3x4x2xf32> {
+    %r = nn.gather %x, %i dim 1 {batched} : (tensor<3x5x2xf32>, tensor<3x4xi64>) -> tensor<3x4x2xf32>
+    return %r : tensor<3x4x2xf32>
+  })");
+  EXPECT_GT(runs, 60);
+}
+
+TEST_F(OpShardingTest, TopK) {
+  checkOp(
+      R"(func.func @main(%x: tensor<5x3x7xf32>) -> tensor<5x3x2xi64> {
+    %r = nn.top_k 2 of %x : (tensor<5x3x7xf32>) -> tensor<5x3x2xi64>
+    return %r : tensor<5x3x2xi64>
+  })");
+  EXPECT_GT(runs, 20);
+}
+
 TEST_F(OpShardingTest, Attention) {
   // Groups of heads, with and without a mask; batch, key heads, queries.
   checkOp(

@@ -277,6 +277,77 @@ def Exec_ScatterAddOp : Exec_LibraryOp<"scatter_add"> {
   let hasVerifier = 1;
 }
 
+def Exec_ScatterKind : Exec_Enum<"ScatterKind", "what a scatter does with an element and its update", [
+    I32EnumAttrCase<"Set", 0, "set">, I32EnumAttrCase<"Add", 1, "add">, I32EnumAttrCase<"Mul", 2, "mul">,
+    I32EnumAttrCase<"Min", 3, "min">, I32EnumAttrCase<"Max", 4, "max">]>;
+def Exec_ScatterKindAttr : EnumAttr<Exec_Dialect, Exec_ScatterKind, "scatter_kind"> {
+  let summary = "what a scatter does with an element and its update";
+  let assemblyFormat = "$value";
+}
+
+def Exec_ScatterOp : Exec_LibraryOp<"scatter"> {
+  let summary = "rows changed by index";
+  let description = [{
+    `dst[outer, rows, inner] = base` (it may be the buffer of dst), in which for
+    each i in order row `indices[outer, i]` becomes row i of
+    `updates[outer, count, inner]`, or its sum, product, minimum or maximum with
+    that. Negative indices count from the end unless `partial`; those outside
+    change nothing. All dense.
+
+    ```mlir
+    exec.scatter 6 "/cache" set outer 2 rows 10 inner 4 count 3
+        indices(%i : memref<2x3xi64>) updates(%u : memref<2x3x4xf32>)
+        base(%x : memref<2x10x4xf32>) dst(%y : memref<2x10x4xf32>)
+    ```
+
+    C1: operands lie within their buffers. C2: indices are i64 or i32, updates,
+    base and dst of one type, f32, f64, i32 or i64.
+  }];
+  let arguments = !con(call, (ins Exec_ScatterKindAttr:$update, I64Attr:$outer, I64Attr:$rows,
+      I64Attr:$inner, I64Attr:$count, UnitAttr:$partial, Exec_Place:$indices, Exec_Place:$updates,
+      Exec_Place:$base), destination, launch);
+  let assemblyFormat = head # [{
+    $update `outer` custom<Int>($outer) `rows` custom<Int>($rows) `inner` custom<Int>($inner)
+    `count` custom<Int>($count) (`partial` $partial^)?
+    `indices` `` custom<Dense>($indices, type($indices)) `updates` `` custom<Dense>($updates, type($updates))
+    `base` `` custom<Dense>($base, type($base)) `dst` `` custom<Dense>($dst, type($dst))
+  }] # tail;
+  let extraClassDeclaration = roles # [{
+    ::mlir::OpOperand *getInPlaceOperand() { return &getBaseMutable(); }
+    ::mlir::Type getInputType() { return getUpdates().getType().getElementType(); }
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_TopKOp : Exec_LibraryOp<"top_k"> {
+  let summary = "indices of the largest or smallest elements of rows";
+  let description = [{
+    `dst[outer, count]` are the indices of the `count` largest (or smallest)
+    elements of each row of `src[outer, rows]`, from the largest (smallest) on;
+    of equal elements the lower index comes first, and NaN is larger than every
+    number. All dense.
+
+    ```mlir
+    exec.top_k 3 "/router" outer 4 rows 8 count 2
+        src(%x : memref<4x8xf32>) dst(%y : memref<4x2xi64>)
+    ```
+
+    C1: operands lie within their buffers. C2: src is f32, f64, i32 or i64, dst
+    i64. C3: `count` is at most `rows`.
+  }];
+  let arguments = !con(call, (ins I64Attr:$outer, I64Attr:$rows, I64Attr:$count,
+      UnitAttr:$smallest, Exec_Place:$src), destination, launch);
+  let assemblyFormat = head # [{
+    `outer` custom<Int>($outer) `rows` custom<Int>($rows) `count` custom<Int>($count)
+    (`smallest` $smallest^)?
+    `src` `` custom<Dense>($src, type($src)) `dst` `` custom<Dense>($dst, type($dst))
+  }] # tail;
+  let extraClassDeclaration = roles # [{
+    ::mlir::Type getInputType() { return getSrc().getType().getElementType(); }
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//

@@ -354,6 +354,55 @@ LogicalResult ScatterAddOp::verify() {
   return checkTypes(*this, {getUpdates(), getDst(), getBase()});
 }
 
+/// scatter C2, top_k C2: what the calls that go by indices take.
+static LogicalResult checkIndexed(Operation *op, Type element) {
+  if (element.isF32() || element.isF64() || element.isInteger(32) ||
+      element.isInteger(64))
+    return success();
+  return op->emitOpError("elements are ")
+         << element << ", expected f32, f64, i32 or i64";
+}
+
+SmallVector<Role> ScatterOp::getRoles() {
+  auto outer = static_cast<int64_t>(getOuter()),
+       inner = static_cast<int64_t>(getInner()),
+       count = static_cast<int64_t>(getCount());
+  Sizes rows = {outer, static_cast<int64_t>(getRows()), inner};
+  return {role("indices", getIndicesMutable(), {outer, count}),
+          role("updates", getUpdatesMutable(), {outer, count, inner}),
+          role("base", getBaseMutable(), rows),
+          role("dst", getDstMutable(), rows)};
+}
+
+LogicalResult ScatterOp::verify() {
+  Type index = elementType(getIndices());
+  if (!index.isInteger(64) && !index.isInteger(32))
+    return emitOpError("indices are ") << index << ", expected i64 or i32";
+  if (failed(checkIndexed(*this, elementType(getUpdates()))))
+    return failure();
+  return checkTypes(*this, {getUpdates(), getDst(), getBase()});
+}
+
+SmallVector<Role> TopKOp::getRoles() {
+  auto outer = static_cast<int64_t>(getOuter());
+  return {
+      role("src", getSrcMutable(), {outer, static_cast<int64_t>(getRows())}),
+      role("dst", getDstMutable(), {outer, static_cast<int64_t>(getCount())})};
+}
+
+LogicalResult TopKOp::verify() {
+  if (failed(checkIndexed(*this, elementType(getSrc()))))
+    return failure();
+  if (!elementType(getDst()).isInteger(64))
+    return emitOpError("dst is of ")
+           << elementType(getDst()) << ", expected i64";
+  // top_k C3
+  if (getCount() > getRows())
+    return emitOpError("count is ")
+           << getCount() << ", expected at most rows, " << getRows();
+  return success();
+}
+
 namespace {
 /// Sizes of attention's operands.
 struct AttentionShapes {

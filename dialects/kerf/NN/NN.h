@@ -72,6 +72,9 @@ ShardingRule normRule(mlir::Operation *op, uint64_t dim);
 Interval normalized(mlir::Value x, int64_t dim, double epsilon, Interval scale,
                     Interval bias);
 
+/// A call for f32, f64, i32 and i64: what the calls that go by indices take.
+LibraryWork indexedLibraryWork(mlir::Type type);
+
 /// C1 and C2 of every update: tensors of one type, then scalars.
 mlir::LogicalResult verifyUpdate(mlir::Operation *op, unsigned numScalars);
 /// C3 of updates that may have a velocity: both or none, and one if `nesterov`.

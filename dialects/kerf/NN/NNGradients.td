@@ -1,6 +1,7 @@
 //===- NNGradients.td - ops that only training has --------*- tablegen -*-===//
 //
-// Gradients that libraries do well as a whole, and random numbers. All other
+// Gradients that libraries do well as a whole, and random numbers. (Inference has
+// one of them, as ONNX's ConvTranspose.) All other
 // vector-Jacobian products are composed of the ops of inference (Gradients*.cpp).
 //
 //===----------------------------------------------------------------------===//
@@ -9,7 +10,7 @@
 
 include "kerf/NN/NNBase.td"
 
-class NN_ConvGradientOp<string mnemonic> : NN_RuleOp<mnemonic> {
+class NN_ConvGradientOp<string mnemonic, list<Trait> traits = []> : NN_RuleOp<mnemonic, traits> {
   let results = (outs NN_Float:$result);
   dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$low,
                     DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$dilations,
@@ -18,15 +19,17 @@ class NN_ConvGradientOp<string mnemonic> : NN_RuleOp<mnemonic> {
   let hasCustomAssemblyFormat = 1;
 }
 
-def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
-  let summary = "gradient of a convolution with respect to its image";
+def NN_ConvInputGradientOp
+    : NN_ConvGradientOp<"conv_input_gradient", [NN_Gradient, Kerf_OperandRoleInterface]> {
+  let summary = "gradient of a convolution with respect to its image, or transposed convolution";
   let description = [{
     The transpose of `nn.conv` as a linear map of its image: with `y = conv(x, w)`
     and the attributes of that op, the result has the shape of `x` and
 
     `result[n, q..., g*C + c] = sum_{o in g, p..., r... : p*stride + r*dilation - low = q} dy[n, p..., o] w[o, c, r...]`
 
-    Positions of the image that no window reads are zero. Accumulates in f32
+    A model that has a transposed convolution (ONNX's ConvTranspose) has it as
+    this. Positions of the image that no window reads are zero. Accumulates in f32
     (f64 for f64). Floating-point operations as the convolution.
 
     Factors (one group): `([n, p..., o], [o, c, r...]) -> ([n, q..., c]) {o: sum}`;
@@ -39,6 +42,7 @@ def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
     C1: `nn.conv` of the result's type and `weights` has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$dy, NN_Float:$weights), window);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let extraClassDefinition = NN_Cost<"Convolution", [{
           2 * operands[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}],
           "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call)">.definition;

@@ -61,6 +61,27 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
   let extraClassDefinition = NN_Cost<"Row", "operands[0].getNumElements()">.definition;
 }
 
+def NN_TopKOp : NN_RuleOp<"top_k", [NN_Infer, NN_Gradient]> {
+  let summary = "indices of the largest or smallest elements of rows";
+  let description = [{
+    `result[a..., p]` is the index of the element of row `x[a..., :]` that is the
+    `p`-th from the largest (with `smallest`: from the smallest) on, as i64. Of
+    equal elements the one with the lower index comes first; NaN is larger than
+    every number.
+
+    ```mlir
+    %r = nn.top_k 2 of %x : (tensor<4x8xf32>) -> tensor<4x2xi64>
+    ```
+
+    C1: `x` has a dimension, and `k` is at least 1 and at most the size of the last.
+  }];
+  let arguments = (ins NN_Tensor:$x, I64Attr:$k, UnitAttr:$smallest);
+  let results = (outs StaticShapeTensorOf<[I64]>:$result);
+  let assemblyFormat = "$k `of` $x attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Row", "2 * operands[0].getNumElements()",
+          "indexedLibraryWork(getX().getType())">.definition;
+}
+
 class NN_SoftmaxLike<string mnemonic, string formula>
     : NN_RuleOp<mnemonic, [NN_Rows, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method # NN_RowDims<"{int64_t(getDim())}">.method;

@@ -137,12 +137,66 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradie
     %r = nn.gather %table, %ids dim 0
        : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
     ```
+
+    With `batched`, each row of `data` has indices of its own, `[a..., i...]`:
+    `result[a..., i..., b...] = data[a..., indices[a..., i...], b...]`.
+
+    ```mlir
+    %s = nn.gather %x, %places dim 1 {batched}
+       : (tensor<2x10xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
+    ```
+
+    C1: `dim` is a dimension of `data`. C2: `batched` indices begin with the
+    dimensions of `data` before `dim`.
   }];
-  let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial);
+  let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial,
+                       UnitAttr:$batched);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Table">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$data `,` $indices `dim` $dim attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Gather", "0">.definition;
+}
+
+def NN_ScatterKind : I64EnumAttr<"ScatterKind", "what a scatter does with an element and its update", [
+    I64EnumAttrCase<"Set", 0, "set">, I64EnumAttrCase<"Add", 1, "add">, I64EnumAttrCase<"Mul", 2, "mul">,
+    I64EnumAttrCase<"Min", 3, "min">, I64EnumAttrCase<"Max", 4, "max">]> {
+  let cppNamespace = "::kerf::nn";
+}
+
+def NN_ScatterOp : NN_LocalOp<"scatter", [NN_Infer, NN_Gradient]> {
+  let summary = "a tensor with slices changed that are selected by indices";
+  let description = [{
+    `data`, in which for each `i`, in row-major order,
+    `result[a..., indices[a..., i...], b...]` becomes `updates[a..., i..., b...]`
+    (`set`), or its sum, product, minimum or maximum with that; `a` has `dim`
+    dimensions. So of several updates to one place `set` keeps the last. Negative
+    indices count from the end of `dim`; an index outside `[-n, n)` changes
+    nothing. NaN is the minimum and the maximum of itself and any number.
+
+    Sharding `dim` leaves each device its rows. The attribute `partial` marks
+    that local form: its indices are relative to the device's first row, negative
+    ones do not wrap and, like those past the end, change nothing.
+
+    Factors: `([a..., j, b...], [a..., i...], [a..., i..., b...]) -> ([a..., j, b...])`,
+    of which `i` is never cut.
+
+    ```mlir
+    %r = nn.scatter add %x, %places, %u dim 1
+       : (tensor<2x10x4xf32>, tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<2x10x4xf32>
+    ```
+
+    C1: `dim` is a dimension of `data`. C2: a batched `nn.gather` of `data` by
+    `indices` has the type of `updates`.
+  }];
+  let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, NN_Tensor:$updates,
+                       NN_ScatterKind:$kind, I64Attr:$dim, UnitAttr:$partial);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $data `,` $indices `,` $updates `dim` $dim attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let extraClassDefinition = NN_Cost<"Row", "operands[2].getNumElements()",
+          "indexedLibraryWork(getType())">.definition;
 }
 
 #endif // KERF_NN_SHAPE_TD

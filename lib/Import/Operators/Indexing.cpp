@@ -1,9 +1,12 @@
 //===- Indexing.cpp - operators that select by index ----------------------===//
 //
-// nn.gather selects along one dimension. GatherND and GatherElements compute
-// linear indices into the flattened data; on constants all of it folds.
+// nn.gather selects along one dimension, and with rows of indices for rows of
+// data. GatherND computes linear indices into the dimensions that it selects
+// from; on constants all of it folds.
 //
 //===----------------------------------------------------------------------===//
+#include "Indexing.h"
+
 #include "../Handlers.h"
 
 using namespace kerf;
@@ -13,7 +16,7 @@ using namespace mlir;
 
 using Integers = SmallVector<int64_t>;
 
-static Value wideIndices(Node &node, Value indices) {
+Value kerf::onnx_import::wideIndices(Node &node, Value indices) {
   if (!isa<IntegerType>(elementOf(indices)) ||
       elementOf(indices).isInteger(1)) {
     (void)node.error("indices are not integers");
@@ -31,11 +34,67 @@ static Value fromEnd(Node &node, Value indices, int64_t size) {
                      node.add(indices, double(size)), indices);
 }
 
-static int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
+/// Reports constant indices that are outside.
+static LogicalResult checkIndices(Node &node, Value indices, int64_t size) {
+  if (auto given = node.integerElements(indices))
+    for (int64_t index : *given)
+      if (index < -size || index >= size)
+        return node.error("index " + Twine(index) + " is outside size " +
+                          Twine(size));
+  return success();
+}
+
+Value kerf::onnx_import::indicesWithin(Node &node, Value indices,
+                                       int64_t size) {
+  if (!indices || failed(checkIndices(node, indices, size)))
+    return {};
+  if (node.elements(indices))
+    return fromEnd(node, node.asConstant(indices), size);
+  // A gather of 0, 1, 2, ... is what fails at run time.
+  auto numbers = RankedTensorType::get({size}, node.ops.getI64Type());
+  Value rows = IotaOp::create(node.ops, node.loc, numbers, 0);
+  return node.gather(rows, indices, 0);
+}
+
+Value kerf::onnx_import::linearIndices(Node &node, Value indices,
+                                       ArrayRef<int64_t> sizes) {
+  int64_t last = rankOf(indices) - 1;
+  Integers shape(shapeOf(indices).drop_back());
+  Value linear;
+  for (auto [j, size] : llvm::enumerate(sizes)) {
+    Value index = node.reshape(node.slice(indices, last, int64_t(j), 1), shape);
+    index = indicesWithin(node, index, size);
+    if (!index)
+      return {};
+    index = node.mul(index, double(llvm::product_of(sizes.drop_front(j + 1))));
+    linear = linear ? node.add(linear, index) : index;
+  }
+  return linear;
+}
+
+Integers kerf::onnx_import::axisToLast(int64_t axis, int64_t rank) {
+  Integers perm;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (dim != axis)
+      perm.push_back(dim);
+  perm.push_back(axis);
+  return perm;
+}
+
+Integers kerf::onnx_import::lastToAxis(int64_t axis, int64_t rank) {
+  Integers perm;
+  for (int64_t dim = 0; dim + 1 < rank; ++dim)
+    perm.push_back(dim);
+  perm.insert(perm.begin() + axis, rank - 1);
+  return perm;
+}
+
+Value kerf::onnx_import::gatherRows(Node &node, Value data, Value indices,
+                                    int64_t dim) {
+  if (dim == 0)
+    return node.gather(data, indices, 0);
+  return node.make<GatherOp>({data, indices},
+                             {node.i64("dim", dim), node.unit("batched")});
 }
 
 static LogicalResult gather(Node &node) {
@@ -47,13 +106,8 @@ static LogicalResult gather(Node &node) {
     return failure();
   if (!isa<IntegerType>(elementOf(node.in(1))))
     return node.error("indices are not integers");
-  if (auto indices = node.integerElements(node.in(1))) {
-    int64_t size = shapeOf(data)[*axis];
-    for (int64_t index : *indices)
-      if (index < -size || index >= size)
-        return node.error("index " + Twine(index) + " is outside size " +
-                          Twine(size));
-  }
+  if (failed(checkIndices(node, node.in(1), shapeOf(data)[*axis])))
+    return failure();
   return node.set(node.gather(data, node.asConstant(node.in(1)), *axis));
 }
 
@@ -75,21 +129,17 @@ static LogicalResult gatherElements(Node &node) {
     if (int64_t(dim) != *axis && to[dim] > from[dim])
       return node.error("indices are larger than data in dimension " +
                         Twine(dim));
-  // sum over dimensions of (index or position) * stride
-  Type i64 = node.ops.getI64Type();
-  Value linear = node.mul(fromEnd(node, indices, from[*axis]),
-                          double(product(from.drop_front(*axis + 1))));
-  for (int64_t dim = 0; dim < rankOf(data); ++dim) {
-    if (dim == *axis)
-      continue;
-    Integers shape(rankOf(data), 1);
-    shape[dim] = to[dim];
-    Value position = node.reshape(node.iota(to[dim], i64), shape);
-    linear = node.add(
-        linear, node.mul(position, double(product(from.drop_front(dim + 1)))));
-  }
-  Value flat = node.reshape(data, {product(from)});
-  return node.set(node.gather(flat, linear, 0));
+  if (failed(checkIndices(node, indices, from[*axis])))
+    return failure();
+  // Rows along the axis, of the part of the data that has indices.
+  Integers toLast = axisToLast(*axis, rankOf(data));
+  for (int64_t dim = 0; dim < rankOf(data); ++dim)
+    if (dim != *axis)
+      data = node.slice(data, dim, 0, to[dim]);
+  Value rows = gatherRows(node, node.transpose(data, toLast),
+                          node.transpose(indices, toLast), rankOf(data) - 1);
+  return node.set(rows ? node.transpose(rows, lastToAxis(*axis, rankOf(rows)))
+                       : rows);
 }
 
 static LogicalResult gatherND(Node &node) {
@@ -105,27 +155,14 @@ static LogicalResult gatherND(Node &node) {
       to.back() + batch > int64_t(from.size()) ||
       from.take_front(batch) != to.take_front(batch))
     return node.error("indices do not fit data and batch_dims " + Twine(batch));
-  int64_t last = rankOf(indices) - 1, depth = to.back();
-  Type i64 = node.ops.getI64Type();
-  Integers pickShape(to.drop_back());
-  Value linear;
-  for (int64_t j = 0; j < depth; ++j) {
-    Value index = node.reshape(node.slice(indices, last, j, 1), pickShape);
-    index = node.mul(fromEnd(node, index, from[batch + j]),
-                     double(product(from.slice(batch + j + 1, depth - j - 1))));
-    linear = linear ? node.add(linear, index) : index;
-  }
-  for (int64_t dim = 0; dim < batch; ++dim) {
-    Integers shape(pickShape.size(), 1);
-    shape[dim] = from[dim];
-    Value position = node.reshape(node.iota(from[dim], i64), shape);
-    linear = node.add(
-        linear, node.mul(position, double(product(from.slice(
-                                       dim + 1, batch + depth - dim - 1)))));
-  }
-  Integers flat{product(from.take_front(batch + depth))};
-  llvm::append_range(flat, from.drop_front(batch + depth));
-  return node.set(node.gather(node.reshape(data, flat), linear, 0));
+  int64_t depth = to.back();
+  Value linear = linearIndices(node, indices, from.slice(batch, depth));
+  Integers shape(from.take_front(batch));
+  shape.push_back(llvm::product_of(from.slice(batch, depth)));
+  llvm::append_range(shape, from.drop_front(batch + depth));
+  if (!linear)
+    return node.fail();
+  return node.set(gatherRows(node, node.reshape(data, shape), linear, batch));
 }
 
 static LogicalResult oneHot(Node &node) {
@@ -194,18 +231,72 @@ template <ReduceKind kind> static LogicalResult cumulative(Node &node) {
   if (!result)
     return failure();
   // The new last dimension takes the axis's place.
-  Integers perm;
-  for (int64_t dim = 0; dim + 1 < rankOf(x); ++dim)
-    perm.push_back(dim);
-  perm.insert(perm.begin() + *axis, rankOf(x) - 1);
-  return node.set(node.transpose(result, perm));
+  return node.set(node.transpose(result, lastToAxis(*axis, rankOf(x))));
+}
+
+/// 1 at the first maximum of each row. Before operator set 13 rows are all
+/// dimensions from `axis` on.
+static LogicalResult hardmax(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  bool rows = node.opset < 13;
+  auto axis =
+      node.axisWithin(node.integer("axis", rows ? 1 : -1), rankOf(x), rows);
+  if (!axis)
+    return failure();
+  Integers shape(shapeOf(x));
+  if (rows) {
+    x = node.reshape(x, {llvm::product_of(ArrayRef(shape).take_front(*axis)),
+                         llvm::product_of(ArrayRef(shape).drop_front(*axis))});
+    axis = 1;
+  }
+  if (typeOf(x).getNumElements() == 0)
+    return node.set(node.in(0));
+  Type i64 = node.ops.getI64Type();
+  Integers kept(shapeOf(x)), along(rankOf(x), 1);
+  kept[*axis] = 1;
+  along[*axis] = shapeOf(x)[*axis];
+  Value first =
+      node.reshape(node.make<ArgReduceOp>({x}, {node.i64("dim", *axis)}), kept);
+  Value places = node.reshape(node.iota(along[*axis], i64), along);
+  Value result = node.cast(node.make<EqualOp>({first, places}), elementOf(x));
+  return node.set(node.reshape(result, shape));
+}
+
+/// The first elements of each sequence, as many as the sequence is long, in
+/// reverse.
+static LogicalResult reverseSequence(Node &node) {
+  if (failed(node.arity(2, 2)))
+    return failure();
+  Value x = node.in(0), lengths = wideIndices(node, node.in(1));
+  int64_t batch = node.integer("batch_axis", 1);
+  int64_t time = node.integer("time_axis", 0);
+  if (!lengths)
+    return failure();
+  if (rankOf(x) < 2 || batch + time != 1 || (batch != 0 && batch != 1))
+    return node.error("batch_axis and time_axis must be 0 and 1");
+  int64_t samples = shapeOf(x)[batch], size = shapeOf(x)[time];
+  if (shapeOf(lengths) != ArrayRef<int64_t>{samples})
+    return node.error("sequence_lens must be a vector of " + Twine(samples) +
+                      " elements");
+  Value step = node.iota(size, node.ops.getI64Type());
+  Value length = node.reshape(lengths, {samples, 1});
+  Value turned = node.sub(node.add(length, -1), step);
+  Value places = node.select(node.make<LessOp>({step, length}), turned, step);
+  Integers perm = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
+  std::swap(perm[0], perm[batch]);
+  Value rows = gatherRows(node, node.transpose(x, perm), places, 1);
+  return node.set(rows ? node.transpose(rows, perm) : rows);
 }
 
 void kerf::onnx_import::addIndexing(HandlerTable &table) {
   table.add("Gather", 1, gather);
   table.add("GatherElements", 11, gatherElements);
   table.add("GatherND", 11, gatherND);
+  table.add("Hardmax", 1, hardmax);
   table.add("OneHot", 9, oneHot);
+  table.add("ReverseSequence", 10, reverseSequence);
   table.add("CumSum", 11, cumulative<ReduceKind::Sum>);
   table.add("CumProd", 26, cumulative<ReduceKind::Prod>);
 }

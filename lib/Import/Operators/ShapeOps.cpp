@@ -492,6 +492,43 @@ static LogicalResult depthToSpace(Node &node) {
   return node.set(node.reshape(moved, {s[0], c, s[2] * b, s[3] * b}));
 }
 
+/// The middle of each axis that is too long, and zeros on both sides of each
+/// that is too short; the smaller half comes first.
+static LogicalResult centerCropPad(Node &node) {
+  if (failed(node.arity(2, 2)))
+    return failure();
+  Value x = node.in(0);
+  auto wanted = node.constantIntegers(1);
+  if (!wanted)
+    return failure();
+  Integers axes = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
+  if (auto given = node.integerList("axes"))
+    axes = *given;
+  if (axes.size() != wanted->size())
+    return node.error("shape has " + Twine(wanted->size()) +
+                      " entries, expected " + Twine(axes.size()));
+  Integers low(rankOf(x), 0), high(rankOf(x), 0);
+  for (auto [axis, size] : llvm::zip_equal(axes, *wanted)) {
+    auto dim = node.axisWithin(axis, rankOf(x));
+    if (!dim)
+      return failure();
+    int64_t old = shapeOf(x)[*dim];
+    if (size < 0 || size > (int64_t(1) << 40))
+      return node.error("size " + Twine(old) + " cannot become " + Twine(size));
+    if (size <= old) {
+      x = node.slice(x, *dim, (old - size) / 2, size);
+      continue;
+    }
+    low[*dim] = (size - old) / 2;
+    high[*dim] = size - old - low[*dim];
+  }
+  if (llvm::any_of(high, [](int64_t size) { return size > 0; }))
+    x = node.make<PadOp>(
+        {x}, {node.i64s("low", low), node.i64s("high", high),
+              node.ops.getNamedAttr("value", node.number(0, elementOf(x)))});
+  return node.set(x);
+}
+
 void kerf::onnx_import::addShapeOps(HandlerTable &table) {
   table.add("Reshape", 1, reshape);
   table.add("Flatten", 1, flatten);
@@ -507,4 +544,5 @@ void kerf::onnx_import::addShapeOps(HandlerTable &table) {
   table.add("Pad", 1, pad);
   table.add("SpaceToDepth", 1, spaceToDepth);
   table.add("DepthToSpace", 1, depthToSpace);
+  table.add("CenterCropPad", 18, centerCropPad);
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 #include "../Importer.h"
+#include "Images.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -23,7 +24,7 @@ struct Window {
 };
 } // namespace
 
-static Value toChannelsLast(Node &node, Value x) {
+Value kerf::onnx_import::toChannelsLast(Node &node, Value x) {
   if (!x)
     return {};
   Integers perm{0};
@@ -33,7 +34,7 @@ static Value toChannelsLast(Node &node, Value x) {
   return node.transpose(x, perm);
 }
 
-static Value toChannelsFirst(Node &node, Value x) {
+Value kerf::onnx_import::toChannelsFirst(Node &node, Value x) {
   if (!x)
     return {};
   Integers perm{0, rankOf(x) - 1};
@@ -42,8 +43,10 @@ static Value toChannelsFirst(Node &node, Value x) {
   return node.transpose(x, perm);
 }
 
-static std::optional<Integers> perDimension(Node &node, StringRef name,
-                                            size_t count, int64_t otherwise) {
+std::optional<Integers> kerf::onnx_import::perDimension(Node &node,
+                                                        StringRef name,
+                                                        size_t count,
+                                                        int64_t otherwise) {
   auto list = node.integerList(name);
   if (!list)
     return Integers(count, otherwise);
@@ -125,12 +128,12 @@ static SmallVector<NamedAttribute> windowAttributes(Node &node,
           node.i64s("high", w.high), node.i64s("dilations", w.dilations)};
 }
 
-static std::string inputName(Node &node, int index) {
+std::string kerf::onnx_import::inputName(Node &node, int index) {
   return index < node.proto.input_size() ? node.proto.input(index)
                                          : std::string();
 }
 
-static bool isImage(Node &node, Value x) {
+bool kerf::onnx_import::isImage(Node &node, Value x) {
   if (rankOf(x) >= 3 && rankOf(x) <= 5)
     return true;
   (void)node.error("input has rank " + Twine(rankOf(x)) +
@@ -146,6 +149,19 @@ static bool isZeroLiteral(Value x) {
       !isa<FloatType>(elementOf(x)))
     return false;
   return constant.getElements().getSplatValue<APFloat>().isZero();
+}
+
+LogicalResult kerf::onnx_import::addBias(Node &node, Value &result,
+                                         int64_t channels) {
+  if (!node.has(2) || isZeroLiteral(node.in(2)))
+    return success();
+  Value bias = node.asParameter(node.in(2), inputName(node, 2));
+  if (rankOf(bias) != 1 || shapeOf(bias)[0] != channels)
+    return node.error("bias must be a vector of " + Twine(channels) +
+                      " elements");
+  if (result)
+    result = node.add(result, bias);
+  return success();
 }
 
 static LogicalResult conv(Node &node) {
@@ -176,13 +192,8 @@ static LogicalResult conv(Node &node) {
   attributes.push_back(node.i64("groups", groups));
   Value result =
       node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
-  if (node.has(2) && !isZeroLiteral(node.in(2))) {
-    Value bias = node.asParameter(node.in(2), inputName(node, 2));
-    if (rankOf(bias) != 1 || shapeOf(bias)[0] != shapeOf(weights)[0])
-      return node.error("bias must be a vector of " +
-                        Twine(shapeOf(weights)[0]) + " elements");
-    result = node.add(result, bias);
-  }
+  if (failed(addBias(node, result, shapeOf(weights)[0])))
+    return failure();
   return node.set(toChannelsFirst(node, result));
 }
 

@@ -170,9 +170,10 @@ bool Walk::readsRow(Value value) {
 }
 
 bool Walk::visitGather(nn::GatherOp op, ArrayRef<Index> index) {
-  int64_t dim = op.getDim(), rank = shapeOf(op.getIndices()).size();
+  int64_t dim = op.getDim(), shared = op.getBatched() ? dim : 0;
+  int64_t rank = shapeOf(op.getIndices()).size() - shared;
   ArrayRef<int64_t> shape = shapeOf(op.getData());
-  IndexVec at(index.begin() + dim, index.begin() + dim + rank);
+  IndexVec at(index.begin() + dim - shared, index.begin() + dim + rank);
   plan.canFail = true;
   if (!undecided && !dependsOnVector(at) && !readsRow(op.getIndices()) &&
       llvm::none_of(at, [&](const Index &i) {

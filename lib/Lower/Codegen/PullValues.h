@@ -216,11 +216,12 @@ auto PullEmitter<B>::pullGather(mlir::Operation *op,
                                 llvm::ArrayRef<Index> index) -> V {
   auto gather = mlir::cast<nn::GatherOp>(op);
   int64_t dim = gather.getDim();
-  int64_t rank = shapeOf(gather.getIndices()).size();
+  int64_t shared = gather.getBatched() ? dim : 0;
+  int64_t rank = shapeOf(gather.getIndices()).size() - shared;
   int64_t size = shapeOf(gather.getData())[dim];
   mlir::Type indexElement = elementOf(gather.getIndices());
-  V raw = pull(gather.getIndices(),
-               IndexVec(index.begin() + dim, index.begin() + dim + rank));
+  V raw = pull(gather.getIndices(), IndexVec(index.begin() + dim - shared,
+                                             index.begin() + dim + rank));
   T i64 = b.withElement(b.typeOf(raw), b.getInt64Ty());
   bool isUnsigned =
       indexElement.isUnsignedInteger() || indexElement.isInteger(1);

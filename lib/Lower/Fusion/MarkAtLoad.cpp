@@ -1,8 +1,9 @@
 //===- MarkAtLoad.cpp - marks ops that depend on parameters alone ---------===//
 //
 // Ops that depend on parameters alone get the attribute exec.at_load: they are
-// computed once, before the first step. A shape op that another op reads is
-// left to its reader, which computes it inside. O(ops).
+// computed once, before the first step, by kernels: what only calls compute is
+// none of them. A shape op that another op reads is left to its reader, which
+// computes it inside. O(ops).
 //
 //===----------------------------------------------------------------------===//
 #include "../Library/Strides.h"
@@ -42,7 +43,9 @@ static void markAtLoad(Block &block) {
   auto isConstant = [](Operation *op) {
     if (auto index = dyn_cast<dist::ShardIndexOp>(op))
       return isOfDevice(index);
-    return isa<nn::NNDialect>(op->getDialect()) && !isMutableSource(op);
+    auto costed = dyn_cast<OpCostInterface>(op);
+    return isa<nn::NNDialect>(op->getDialect()) && !isMutableSource(op) &&
+           !(costed && costed.getLibraryWork() == LibraryWork::Call);
   };
   DenseSet<Operation *> atLoad = findAtLoad(block, isConstant, isShapeOp);
   for (Operation &op : block.without_terminator()) {

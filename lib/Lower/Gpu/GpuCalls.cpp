@@ -1,9 +1,13 @@
 //===- GpuCalls.cpp - library calls that are kernels on GPUs --------------===//
 //
-// scatter_add: a block owns some rows of the result. It goes through all
-// indices in portions, puts into shared memory which of its rows each names,
-// and adds the rows of the updates in their order; an element is only ever
-// touched by one thread. Reads the indices once per block, the updates once.
+// scatter_add, scatter: a block owns some rows of the result. It goes through
+// all indices in portions, puts into shared memory which of its rows each
+// names, and adds (or multiplies, ...) the rows of the updates in their order;
+// an element is only ever touched by one thread. Reads the indices once per
+// block, the updates once.
+//
+// top_k: a thread owns an element of a row and counts those that come before
+// it, which is its place in the result.
 //
 // Gradients of pools: a thread owns an element of the image and goes through
 // the windows that it lies in, in row-major order. That of a maximum looks
@@ -36,7 +40,17 @@ public:
   }
 
   GpuLaunch emit(exec::ScatterAddOp op) {
-    scatter(op);
+    scatter(op, op.getBase() ? pointerOf(*op.getBaseMutable().begin()) : V(),
+            exec::ScatterKind::Add, /*ownIndices=*/false);
+    return finish();
+  }
+  GpuLaunch emit(exec::ScatterOp op) {
+    scatter(op, pointerOf(op.getBaseMutable()), op.getUpdate(),
+            /*ownIndices=*/true);
+    return finish();
+  }
+  GpuLaunch emit(exec::TopKOp op) {
+    topK(op);
     return finish();
   }
   GpuLaunch emit(exec::MaxPoolGradientOp op) {
@@ -94,7 +108,13 @@ private:
     return LLVM::AddressOfOp::create(b.ops, b.loc, global);
   }
 
-  void scatter(exec::ScatterAddOp op);
+  /// `ownIndices`: each outer index has indices of its own.
+  template <typename Op>
+  void scatter(Op op, V base, exec::ScatterKind kind, bool ownIndices);
+  V combined(exec::ScatterKind kind, V x, V update);
+  void topK(exec::TopKOp op);
+  /// x > y, where NaN is larger than every number.
+  V larger(V x, V y);
   /// For the gradient of a maximum over windows the image `x`; null: of a mean.
   void pool(V x, V diff, V dst);
   /// Through all windows in which a position lies, in row-major order; `body`
@@ -115,10 +135,36 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Sums of rows
+// Rows by index
 //===----------------------------------------------------------------------===//
 
-void CallEmitter::scatter(exec::ScatterAddOp op) {
+Value CallEmitter::combined(exec::ScatterKind kind, V x, V update) {
+  bool isFloat = isa<FloatType>(element);
+  auto keepUnless = [&](V replaces) {
+    return b.CreateSelect(replaces, update, x);
+  };
+  switch (kind) {
+  case exec::ScatterKind::Set:
+    return update;
+  case exec::ScatterKind::Add:
+    return isFloat ? b.CreateFAdd(x, update) : b.CreateAdd(x, update);
+  case exec::ScatterKind::Mul:
+    return isFloat ? b.CreateFMul(x, update) : b.CreateMul(x, update);
+  case exec::ScatterKind::Min:
+    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOLT(update, x),
+                                           b.CreateFCmpUNO(update, update))
+                              : b.CreateICmpSLT(update, x));
+  case exec::ScatterKind::Max:
+    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOGT(update, x),
+                                           b.CreateFCmpUNO(update, update))
+                              : b.CreateICmpSLT(x, update));
+  }
+  llvm_unreachable("bad ScatterKind");
+}
+
+template <typename Op>
+void CallEmitter::scatter(Op op, V base, exec::ScatterKind kind,
+                          bool ownIndices) {
   auto outer = static_cast<int64_t>(op.getOuter()),
        rows = static_cast<int64_t>(op.getRows()),
        inner = static_cast<int64_t>(op.getInner()),
@@ -127,9 +173,8 @@ void CallEmitter::scatter(exec::ScatterAddOp op) {
   Type indexType = exec::elementType(op.getIndices());
   V indices = pointerOf(op.getIndicesMutable()),
     updates = pointerOf(op.getUpdatesMutable()),
-    base = op.getBase() ? pointerOf(*op.getBaseMutable().begin()) : V(),
     dst = pointerOf(op.getDstMutable());
-  int64_t width = element.isF32() ? 4 : 2;
+  int64_t width = 128 / b.bitsOf(element);
   while (inner % width)
     width /= 2;
   int64_t columns = inner / width;
@@ -171,7 +216,8 @@ void CallEmitter::scatter(exec::ScatterAddOp op) {
     V place = b.gep(b.getInt32Ty(), list, thread);
     b.CreateStore(none, place);
     branch(less(own, count), [&] {
-      V raw = b.CreateLoad(indexType, b.gep(indexType, indices, own), 0, true);
+      V at = ownIndices ? add(mul(outerIndex, count), own) : own;
+      V raw = b.CreateLoad(indexType, b.gep(indexType, indices, at), 0, true);
       V row = b.CreateSExtOrTrunc(raw, index);
       if (!partial)
         row = b.CreateSelect(b.CreateICmpSLT(row, constant(0)),
@@ -194,12 +240,53 @@ void CallEmitter::scatter(exec::ScatterAddOp op) {
           V target = cell(dst, rows, add(firstRow, wide));
           V update = b.CreateLoad(vector, cell(updates, count, add(start, at)),
                                   bytes, true);
-          V sum = b.CreateFAdd(b.CreateLoad(vector, target, bytes), update);
-          b.CreateStore(sum, target, bytes);
+          V old = b.CreateLoad(vector, target, bytes);
+          b.CreateStore(combined(kind, old, update), target, bytes);
         });
       });
     });
     mlir::gpu::BarrierOp::create(b.ops, b.loc);
+  });
+}
+
+Value CallEmitter::larger(V x, V y) {
+  if (!isa<FloatType>(x.getType()))
+    return b.CreateICmpSLT(y, x);
+  return b.CreateOr(
+      b.CreateFCmpOGT(x, y),
+      b.CreateAnd(b.CreateFCmpUNO(x, x), b.CreateNot(b.CreateFCmpUNO(y, y))));
+}
+
+void CallEmitter::topK(exec::TopKOp op) {
+  auto rows = static_cast<int64_t>(op.getRows()),
+       count = static_cast<int64_t>(op.getCount());
+  int64_t total = static_cast<int64_t>(op.getOuter()) * rows;
+  Type read = exec::elementType(op.getSrc()), word = b.getInt64Ty();
+  V src = pointerOf(op.getSrcMutable()), dst = pointerOf(op.getDstMutable());
+  launch.grid[0] = llvm::divideCeil(total, kThreads);
+  launch.block = {kThreads, 1, 1};
+  V own = add(mul(blockId(), kThreads), threadId());
+  branch(less(own, total), [&] {
+    V place = b.CreateURem(own, constant(rows));
+    V row = b.CreateUDiv(own, constant(rows));
+    V value = b.CreateLoad(read, b.gep(read, src, own), 0, true);
+    V rank = slot(word);
+    b.CreateStore(b.integer(word, 0), rank);
+    loop(rows, [&](V at) {
+      V rival = b.CreateLoad(read, b.gep(read, src, add(mul(row, rows), at)), 0,
+                             true);
+      V wins = op.getSmallest() ? larger(value, rival) : larger(rival, value);
+      V loses = op.getSmallest() ? larger(rival, value) : larger(value, rival);
+      V before = b.CreateOr(
+          wins, b.CreateAnd(b.CreateNot(loses), b.CreateICmpSLT(at, place)));
+      V known = b.CreateLoad(word, rank);
+      b.CreateStore(b.CreateAdd(known, b.CreateZExt(before, word)), rank);
+    });
+    V final = b.CreateSExtOrTrunc(b.CreateLoad(word, rank), index);
+    branch(less(final, count), [&] {
+      b.CreateStore(b.CreateSExtOrTrunc(place, word),
+                    b.gep(word, dst, add(mul(row, count), final)));
+    });
   });
 }
 
@@ -338,8 +425,8 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
   return llvm::TypeSwitch<Operation *, FailureOr<GpuLaunch>>(call)
       .Case<exec::AttentionOp, exec::AttentionGradientOp>(
           [&](auto op) { return emitAttention(op, module, name); })
-      .Case<exec::ScatterAddOp, exec::MaxPoolGradientOp,
-            exec::AvgPoolGradientOp>(
+      .Case<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
+            exec::MaxPoolGradientOp, exec::AvgPoolGradientOp>(
           [&](auto op) { return CallEmitter(call, module, name).emit(op); })
       .Default([](Operation *) { return failure(); });
 }
@@ -348,7 +435,7 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
 
 bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
   return cuda::productWithEpilogueKernel(call) ||
-         isa<exec::ScatterAddOp, exec::MaxPoolGradientOp,
-             exec::AvgPoolGradientOp, exec::AttentionOp,
-             exec::AttentionGradientOp>(call.getOperation());
+         isa<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
+             exec::MaxPoolGradientOp, exec::AvgPoolGradientOp,
+             exec::AttentionOp, exec::AttentionGradientOp>(call.getOperation());
 }

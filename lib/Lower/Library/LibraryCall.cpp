@@ -175,7 +175,8 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 
 /// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
-  bool scatters = isa<nn::ScatterAddOp>(op);
+  bool addsRows = isa<nn::ScatterAddOp>(op);
+  bool anyRank = isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp>(op);
   LibraryCall call;
   call.anchor = op;
   call.result = op->getResult(0);
@@ -183,11 +184,17 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
     if (llvm::is_contained(shapeOf(value), 0))
       return std::nullopt;
   ArrayRef<int64_t> shape = shapeOf(call.result);
-  if (llvm::is_contained(shape, 0) || (!scatters && shape.size() > 5))
+  if (llvm::is_contained(shape, 0) || (!anyRank && shape.size() > 5))
     return std::nullopt;
-  call.lhs = denseOperand(call, op->getOperand(0));
-  if (op->getNumOperands() > 1)
-    call.rhs = denseOperand(call, op->getOperand(1));
+  if (auto scatter = dyn_cast<nn::ScatterOp>(op)) {
+    call.base = denseOperand(call, scatter.getData());
+    call.lhs = denseOperand(call, scatter.getIndices());
+    call.rhs = denseOperand(call, scatter.getUpdates());
+  } else {
+    call.lhs = denseOperand(call, op->getOperand(0));
+    if (op->getNumOperands() > 1)
+      call.rhs = denseOperand(call, op->getOperand(1));
+  }
   call.ops.push_back(op);
   // A 16-bit result that is cast to f32 is stored in f32, without the rounding.
   if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
@@ -198,7 +205,7 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
       call.result = cast.getResult();
     }
   // Rows are added to another gradient of the same table.
-  if (scatters && call.result.hasOneUse())
+  if (addsRows && call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
       Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);
       if (other != call.result && other.getType() == call.result.getType()) {

@@ -41,7 +41,8 @@ static bool becomesKernel(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) &&
          !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
               nn::ConvWeightGradientOp, nn::AttentionOp,
-              nn::AttentionGradientOp, nn::ScatterAddOp>(op);
+              nn::AttentionGradientOp, nn::ScatterAddOp, nn::ScatterOp,
+              nn::TopKOp>(op);
 }
 
 static void sink(func::FuncOp function) {

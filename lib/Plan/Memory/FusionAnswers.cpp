@@ -42,7 +42,7 @@ DenseSet<Operation *> kerf::plan::findConstants(const Graph &graph,
   auto isConstant = [&](Operation *op) {
     if (auto source = dyn_cast<SourceOpInterface>(op))
       return !source.isMutable();
-    return isa<OpCostInterface>(op) &&
+    return isa<OpCostInterface>(op) && libraryWorkOf(op) != LibraryWork::Call &&
            llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
              return graph.operandLayout(solution, operand) ==
                     graph.resultLayout(solution, operand.get());

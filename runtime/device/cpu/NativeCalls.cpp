@@ -57,6 +57,20 @@ protected:
 
 // An iteration is a row of dst; a thread goes through all indices once and adds
 // those rows that are its own.
+/// The row of dst that index i names, which may not exist.
+int64_t rowOf(const LibraryDesc &desc, const void *indices, int64_t i) {
+  int64_t row = desc.indexDtype == KERF_I64
+                    ? static_cast<const int64_t *>(indices)[i]
+                    : static_cast<const int32_t *>(indices)[i];
+  return row < 0 && !desc.partial ? row + desc.rows : row;
+}
+
+const void *indicesOf(const LibraryDesc &desc, void *const *buffers) {
+  return desc.indexDtype == KERF_I64
+             ? static_cast<const void *>(pointerOf<int64_t>(desc.rhs, buffers))
+             : pointerOf<int32_t>(desc.rhs, buffers);
+}
+
 template <typename T> class ScatterAdd : public NativeCall {
 public:
   ScatterAdd(const LibraryDesc &given, Device &device)
@@ -68,13 +82,6 @@ public:
   }
 
 private:
-  int64_t rowOf(const void *indices, int64_t i) const {
-    int64_t row = desc.indexDtype == KERF_I64
-                      ? static_cast<const int64_t *>(indices)[i]
-                      : static_cast<const int32_t *>(indices)[i];
-    return row < 0 && !desc.partial ? row + desc.rows : row;
-  }
-
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
     const T *updates = pointerOf<T>(desc.lhs, buffers);
@@ -82,10 +89,7 @@ private:
     const T *base = desc.bias.kind == Operand::Buffer
                         ? pointerOf<T>(desc.bias, buffers)
                         : nullptr;
-    const void *indices =
-        desc.indexDtype == KERF_I64
-            ? static_cast<const void *>(pointerOf<int64_t>(desc.rhs, buffers))
-            : pointerOf<int32_t>(desc.rhs, buffers);
+    const void *indices = indicesOf(desc, buffers);
     int64_t inner = desc.inner;
     for (int64_t o = 0; o < desc.outer; ++o) {
       T *block = dst + o * desc.rows * inner;
@@ -96,7 +100,7 @@ private:
         std::memcpy(block + begin * inner,
                     base + (o * desc.rows + begin) * inner, bytes);
       for (int64_t i = 0; i < desc.count; ++i) {
-        int64_t row = rowOf(indices, i);
+        int64_t row = rowOf(desc, indices, i);
         if (row < begin || row >= end)
           continue;
         const T *from = updates + (o * desc.count + i) * inner;
@@ -107,6 +111,151 @@ private:
     }
   }
 };
+
+//===----------------------------------------------------------------------===//
+// Rows changed by index
+//===----------------------------------------------------------------------===//
+
+// Sums and products of integers wrap.
+template <typename T> T added(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
+}
+template <typename T> T multiplied(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return a * b;
+}
+
+// An iteration is a row of dst, of any outer index; a thread goes through the
+// indices of each outer index that it has rows of.
+template <typename T> class Scatter : public NativeCall {
+public:
+  Scatter(const LibraryDesc &given, Device &device)
+      : NativeCall(given, device) {
+    iterations = desc.inner ? desc.outer * desc.rows : 0;
+    // Each range looks at all indices of its rows.
+    grain = std::max({(1 << 14) / std::max<int64_t>(desc.inner, 1),
+                      std::min(desc.rows, desc.count / 4 + 1), int64_t(1)});
+  }
+
+private:
+  void runRange(void *const *buffers, int64_t begin,
+                int64_t end) const override {
+    const T *updates = pointerOf<T>(desc.lhs, buffers);
+    const T *base = pointerOf<T>(desc.bias, buffers);
+    T *dst = pointerOf<T>(desc.dst, buffers);
+    const void *indices = indicesOf(desc, buffers);
+    int64_t inner = desc.inner;
+    if (base != dst)
+      std::memcpy(dst + begin * inner, base + begin * inner,
+                  static_cast<size_t>((end - begin) * inner) * sizeof(T));
+    for (int64_t o = begin / desc.rows; o * desc.rows < end; ++o) {
+      int64_t first = o * desc.rows;
+      int64_t low = std::max<int64_t>(begin - first, 0),
+              high = std::min(end - first, desc.rows);
+      for (int64_t i = o * desc.count; i < (o + 1) * desc.count; ++i) {
+        int64_t row = rowOf(desc, indices, i);
+        if (row >= low && row < high)
+          change(dst + (first + row) * inner, updates + i * inner);
+      }
+    }
+  }
+
+  void change(T *to, const T *from) const {
+    auto each = [&](auto combine) {
+      for (int64_t c = 0; c < desc.inner; ++c)
+        to[c] = combine(to[c], from[c]);
+    };
+    switch (desc.update) {
+    case LibraryDesc::Set:
+      std::memmove(to, from, static_cast<size_t>(desc.inner) * sizeof(T));
+      break;
+    case LibraryDesc::Add:
+      each(added<T>);
+      break;
+    case LibraryDesc::Mul:
+      each(multiplied<T>);
+      break;
+    case LibraryDesc::Min: // NaN stays, and comes with the second
+      each([](T a, T b) { return a != a || a < b ? a : b; });
+      break;
+    case LibraryDesc::Max:
+      each([](T a, T b) { return a != a || a > b ? a : b; });
+      break;
+    }
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Largest elements of rows
+//===----------------------------------------------------------------------===//
+
+// An iteration is a row. The best so far are a heap in the result, with the
+// last of them on top, and are sorted in the end: n log k steps, no scratch.
+template <typename T> class TopK : public NativeCall {
+public:
+  TopK(const LibraryDesc &given, Device &device) : NativeCall(given, device) {
+    iterations = desc.count ? desc.outer : 0;
+    grain = std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(desc.rows, 1));
+  }
+
+private:
+  void runRange(void *const *buffers, int64_t begin,
+                int64_t end) const override {
+    for (int64_t o = begin; o < end; ++o) {
+      const T *x = pointerOf<T>(desc.lhs, buffers) + o * desc.rows;
+      int64_t *best = pointerOf<int64_t>(desc.dst, buffers) + o * desc.count;
+      if (desc.smallest)
+        select(best, [x](int64_t a, int64_t b) {
+          return follows(x[b], x[a]) || (!follows(x[a], x[b]) && a < b);
+        });
+      else
+        select(best, [x](int64_t a, int64_t b) {
+          return follows(x[a], x[b]) || (!follows(x[b], x[a]) && a < b);
+        });
+    }
+  }
+
+  /// a > b, where NaN is larger than every number.
+  static bool follows(T a, T b) { return a != a ? b == b : a > b; }
+
+  template <typename Before> void select(int64_t *best, Before before) const {
+    int64_t *end = best + desc.count;
+    for (int64_t i = 0; i < desc.count; ++i)
+      best[i] = i;
+    std::make_heap(best, end, before);
+    for (int64_t i = desc.count; i < desc.rows; ++i)
+      if (before(i, best[0])) {
+        std::pop_heap(best, end, before);
+        end[-1] = i;
+        std::push_heap(best, end, before);
+      }
+    std::sort_heap(best, end, before);
+  }
+};
+
+/// The call for the elements that calls by index take.
+template <template <typename> class Call>
+std::unique_ptr<LibraryCall> makeIndexed(const LibraryDesc &desc,
+                                         Device &device) {
+  switch (desc.dtype) {
+  case KERF_F32:
+    return std::make_unique<Call<float>>(desc, device);
+  case KERF_F64:
+    return std::make_unique<Call<double>>(desc, device);
+  case KERF_I32:
+    return std::make_unique<Call<int32_t>>(desc, device);
+  case KERF_I64:
+    return std::make_unique<Call<int64_t>>(desc, device);
+  default:
+    throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " does not take ",
+                                      kerf_dtype_name(desc.dtype)));
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Pools
@@ -299,6 +448,10 @@ std::unique_ptr<LibraryCall> kerf::rt::makeNativeCall(const LibraryDesc &desc,
       return std::make_unique<ScatterAdd<double>>(desc, device);
     throw Error(KERF_BAD_PACKAGE,
                 cat("scatter_add does not take ", kerf_dtype_name(desc.dtype)));
+  case LibraryDesc::Scatter:
+    return makeIndexed<Scatter>(desc, device);
+  case LibraryDesc::TopK:
+    return makeIndexed<TopK>(desc, device);
   default:
     return nullptr;
   }

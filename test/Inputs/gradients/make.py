@@ -42,7 +42,7 @@ SAME_TYPES = """neg abs sign exp log sqrt rsqrt reciprocal erf tanh sigmoid sin 
 
 def signature(op, types, to):
     """The types of an op as the compiler prints them."""
-    if op == "conv":
+    if op in ("conv", "conv_input_gradient"):
         return f"{types[0]} -> {to}"
     if op in ("layer_norm", "rms_norm", "batch_norm"):
         return f"{to}, {types[1]}"
@@ -313,6 +313,62 @@ for size in [1, 3, 4, 5]:
     case(f"lrn_{size}", "lrn", [(2, 3, 6)],
          lambda x: x / (2 + 0.5 / size * F.pad(x * x, ((size - 1) // 2, size // 2)).unfold(-1, size, 1).sum(-1)) ** 0.75,
          f"size {size} alpha 0.5 beta 0.75 bias 2.0")
+
+# By indices, and transposed convolutions.
+files["indexed"] = []
+
+
+def along(name, shape, dim, index):
+    """A gather with indices of its own for each row."""
+    def function(x, i):
+        i = i.reshape(i.shape + (1,) * (x.dim() - i.dim())).expand(i.shape + x.shape[dim + 1:])
+        return x.gather(dim, i % x.shape[dim])
+    case(name, "gather", [shape, index], function, f"dim {dim} {{batched}}")
+
+
+along("gather_batched", (2, 4), 1, torch.tensor([[3, 0, 3], [-1, 2, 2]]))
+along("gather_batched_slices", (2, 4, 3), 1, torch.tensor([[3, 0], [1, 2]]))
+
+
+def scatter(name, kind, data, index, dim):
+    """PyTorch's own gradient; `set` is its scatter, whose indices must differ."""
+    shape = index.shape + data[dim + 1:]
+
+    def function(x, i, u):
+        i = i.reshape(i.shape + (1,) * (x.dim() - i.dim())).expand(u.shape) % x.shape[dim]
+        if kind == "set":
+            return x.scatter(dim, i, u)
+        return x.scatter_reduce(dim, i, u, {"add": "sum", "min": "amin", "max": "amax"}[kind])
+    case(name, f"scatter {kind}", [data, index, shape], function, f"dim {dim}")
+
+
+scatter("scatter_set", "set", (5, 3), torch.tensor([4, 0, -2]), 0)
+scatter("scatter_set_rows", "set", (2, 5), torch.tensor([[4, 0, -2], [1, 3, 2]]), 1)
+for kind in ("add", "min", "max"):
+    scatter(f"scatter_{kind}", kind, (5, 3), torch.tensor([4, 0, 4, -1]), 0)
+    scatter(f"scatter_{kind}_rows", kind, (2, 5, 2), torch.tensor([[4, 4, -2], [1, 3, 1]]), 1)
+case("top_k", "top_k 2 of", [(3, 4)], lambda x: x.topk(2).indices)
+
+
+def transposed(name, y, w, out, strides, low, high, dilations, groups=1):
+    """`out`: spatial sizes of the result."""
+    function = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose3d}[len(y)]
+
+    def inside(x):  # what high pads cut off at the end may have to be put there first
+        for d, (size, before) in enumerate(zip(out, low)):
+            missing = before + size - x.shape[d + 2]
+            x = F.pad(x, [0, 0] * (x.dim() - d - 3) + [0, max(missing, 0)]).narrow(d + 2, before, size)
+        return x
+    case(name, "conv_input_gradient", [y, w],
+         lambda a, b: nhwc(inside(function(nchw(a), b, None, strides, 0, 0, groups, dilations))),
+         window(w[2:], strides, low, high, dilations) + (f" groups {groups}" if groups != 1 else ""))
+
+
+transposed("conv_transpose_1d", (2, 4, 3), (3, 2, 3), [7], [2], [1], [1], [1])
+transposed("conv_transpose_2d", (2, 3, 4, 2), (2, 3, 3, 2), [6, 8], [2, 2], [1, 0], [1, 0], [1, 1])
+transposed("conv_transpose_groups", (1, 3, 3, 4), (4, 1, 2, 3), [4, 7], [1, 2], [0, 0], [0, 0], [1, 1], 2)
+transposed("conv_transpose_dilations", (1, 3, 2, 2), (2, 1, 2, 2), [7, 5], [2, 1], [0, 0], [0, 0], [2, 3])
+transposed("conv_transpose_3d", (1, 2, 2, 3, 2), (2, 1, 2, 2, 2), [4, 3, 5], [2, 1, 2], [0, 0, 1], [0, 0, 0], [1, 1, 1])
 
 here = os.path.dirname(os.path.abspath(__file__))
 for name, cases in files.items():

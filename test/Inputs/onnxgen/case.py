@@ -18,7 +18,7 @@ from .evaluate import free_names, ir_version, value_info
 # Operators that move, choose or compare values without rounding: computed the same by everybody.
 EXACT = set("""Abs And ArgMax ArgMin Cast CastLike Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal
 Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Identity IsInf IsNaN
-Less LessOrEqual Max MaxPool Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape Round Shape Sign Size Slice
+Less LessOrEqual Max MaxPool Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape Round Scatter TopK Shape Sign Size Slice
 SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor""".split())
 # Operators that give 0 for what is smaller than rounding (ONNX Runtime: the sigmoid of -20).
 SATURATING = {"Sigmoid", "Swish"}

@@ -19,7 +19,7 @@ HardSwish Softplus Erf Cast Sum PRelu Elu Round Reciprocal""".split()
 SHAPES = """Transpose Reshape Slice Concat Split Squeeze Unsqueeze Expand Pad Tile Flatten Gather Transpose
 Reshape Trilu Identity""".split()
 THEMES = {
-    "image": """Conv Conv Conv BatchNormalization Relu MaxPool AveragePool GlobalAveragePool Add Mul Clip Transpose
+    "image": """Conv Conv Conv ConvTranspose Resize BatchNormalization Relu MaxPool AveragePool GlobalAveragePool Add Mul Clip Transpose
 Concat LRN InstanceNormalization GroupNormalization Flatten Reshape Pad Slice Sigmoid PRelu LeakyRelu DepthToSpace
 SpaceToDepth ReduceMean Gemm MatMul Softmax""".split(),
     "transformer": """MatMul MatMul MatMul Gemm Add Add Mul LayerNormalization RMSNormalization Softmax Transpose
@@ -29,7 +29,7 @@ LogSoftmax Swish Sigmoid Unsqueeze""".split(),
     "shape": SHAPES + SHAPES + ["Add", "Mul", "MatMul", "ReduceSum", "Relu"],
     "rows": """ReduceSum ReduceMean ReduceMax ReduceL2 ReduceLogSumExp Softmax LogSoftmax ArgMax CumSum
 LayerNormalization LpNormalization MeanVarianceNormalization Transpose Add Mul Sub Exp Reshape Relu MatMul""".split(),
-    "indices": """Gather GatherElements GatherND OneHot CumSum ArgMax ArgMin Add Mul Mod Cast Equal Less Where Slice
+    "indices": """Gather GatherElements GatherND ScatterElements ScatterND TopK OneHot CumSum ArgMax ArgMin Add Mul Mod Cast Equal Less Where Slice
 Not And Or Concat Reshape Transpose ReduceSum ReduceMax""".split(),
     "all": sorted(SPECS),
 }
@@ -42,8 +42,10 @@ def available(operators, opset):
     found = []
     for operator in operators:
         try:
-            onnx.defs.get_schema(operator, opset)
+            deprecated = onnx.defs.get_schema(operator, opset).deprecated
         except onnx.defs.SchemaError:
+            continue
+        if deprecated:
             continue
         old = opset <= legacy.LAST and operator not in legacy.ARITHMETIC and not legacy.unchanged(operator)
         if SPECS[operator][0] <= opset and not old:

@@ -126,6 +126,25 @@ KERF_VJP(ConvOp) {
   return gradients;
 }
 
+// result = conv^T(dy, w): the image of the forward convolution is what it
+// gives.
+KERF_VJP(ConvInputGradientOp) {
+  SmallVector<Value> gradients(2);
+  Value image = resultGradients[0];
+  if (!image || getDy().getType().getNumElements() == 0)
+    return gradients;
+  GradientBuilder b(builder, getLoc());
+  if (isDifferentiable(getDy()))
+    gradients[0] =
+        b.make<ConvOp>(image, getWeights(), getStridesAttr(), getLowAttr(),
+                       getHighAttr(), getDilationsAttr(), getGroupsAttr());
+  if (isDifferentiable(getWeights()))
+    gradients[1] = b.make<ConvWeightGradientOp>(
+        getWeights().getType(), image, getDy(), getStridesAttr(), getLowAttr(),
+        getHighAttr(), getDilationsAttr(), getGroupsAttr());
+  return gradients;
+}
+
 KERF_VJP(MaxPoolOp) {
   Value dy = resultGradients[0];
   if (!dy || !isDifferentiable(getX()))

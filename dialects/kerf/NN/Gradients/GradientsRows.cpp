@@ -67,6 +67,7 @@ KERF_VJP(ReduceOp) {
 }
 
 KERF_VJP(ArgReduceOp) { return SmallVector<Value>(1); }
+KERF_VJP(TopKOp) { return SmallVector<Value>(1); }
 
 /// dx = y (dy - sum(y dy)).
 KERF_VJP(SoftmaxOp) {

@@ -113,12 +113,95 @@ KERF_VJP(PadOp) {
   });
 }
 
+static Value scatter(GradientBuilder &b, ScatterKind kind, Value data,
+                     Value indices, Value updates, int64_t dim) {
+  return b.make<ScatterOp>(data, indices, updates, kind, dim);
+}
+
 KERF_VJP(GatherOp) {
   Value dy = resultGradients[0];
   if (getResult().getType().getNumElements() == 0)
     dy = nullptr;
-  return ofFirst(getOperation(), builder, dy, [&](GradientBuilder &b) {
-    return b.make<ScatterAddOp>(getData().getType(), getIndices(), dy,
-                                getDimAttr(), getPartialAttr());
+  return ofFirst(getOperation(), builder, dy, [&](GradientBuilder &b) -> Value {
+    if (!getBatched())
+      return b.make<ScatterAddOp>(getData().getType(), getIndices(), dy,
+                                  getDimAttr(), getPartialAttr());
+    // Calls that go by indices add in f32.
+    Value wide = b.widen(dy);
+    Value zeros = b.broadcast(b.number(0, wide), shapeOf(getData()));
+    return b.castLike(
+        scatter(b, ScatterKind::Add, zeros, getIndices(), wide, getDim()),
+        getData());
   });
+}
+
+KERF_VJP(ScatterOp) {
+  SmallVector<Value> gradients(3);
+  Value dy = resultGradients[0], indices = getIndices();
+  bool ofData = isDifferentiable(getData());
+  bool ofUpdates = isDifferentiable(getUpdates());
+  if (!dy || !(ofData || ofUpdates) || typeOf(dy).getNumElements() == 0)
+    return gradients;
+  GradientBuilder b(builder, getLoc());
+  auto dim = static_cast<int64_t>(getDim());
+  auto at = [&](Value x) {
+    return b.make<GatherOp>(x, indices, getDimAttr(), UnitAttr(),
+                            builder.getUnitAttr());
+  };
+  // Like `x`, all elements equal.
+  auto full = [&](double value, Value x) {
+    return b.broadcast(b.number(value, x), shapeOf(x));
+  };
+  switch (getKind()) {
+  case ScatterKind::Add:
+    gradients[0] = ofData ? dy : Value();
+    gradients[2] = ofUpdates ? at(dy) : Value();
+    return gradients;
+  case ScatterKind::Set: {
+    if (ofData)
+      gradients[0] =
+          scatter(b, ScatterKind::Set, dy, indices, full(0, getUpdates()), dim);
+    if (ofUpdates) {
+      // Only the last update of a place is in the result: number them, and
+      // compare with the number that is left.
+      auto numbers = typeOf(indices).clone(Type(builder.getI64Type()));
+      Dims row(numbers.getShape().drop_front(dim));
+      auto count = llvm::product_of(row);
+      Value iota =
+          b.make<IotaOp>(RankedTensorType::get({count}, builder.getI64Type()),
+                         builder.getI64IntegerAttr(0));
+      Value own = b.broadcast(b.reshape(iota, row), numbers.getShape());
+      Dims places(shapeOf(getData()).take_front(dim + 1));
+      Value left =
+          scatter(b, ScatterKind::Set, b.broadcast(b.number(0, own), places),
+                  indices, own, dim);
+      Dims shape(numbers.getShape());
+      shape.resize(rankOf(getUpdates()), 1);
+      gradients[2] =
+          b.keepWhere(b.reshape(b.equal(at(left), own), shape), at(dy));
+    }
+    return gradients;
+  }
+  case ScatterKind::Min:
+  case ScatterKind::Max: {
+    // Of those that are equal to the result each has the same share.
+    Value y = getResult();
+    auto ones = [&](Value same, Value like) {
+      return b.select(same, full(1, like), full(0, like));
+    };
+    Value data = ones(b.equal(getData(), y), y);
+    Value updates = ones(b.equal(getUpdates(), at(y)), getUpdates());
+    Value share = b.div(dy, b.make<MaxOp>(scatter(b, ScatterKind::Add, data,
+                                                  indices, updates, dim),
+                                          b.number(1, y)));
+    gradients[0] = ofData ? b.mul(share, data) : Value();
+    gradients[2] = ofUpdates ? b.mul(at(share), updates) : Value();
+    return gradients;
+  }
+  case ScatterKind::Mul:
+    return emitOpError("mul has no gradient: a product without one of its "
+                       "factors is not kept"),
+           failure();
+  }
+  llvm_unreachable("bad ScatterKind");
 }

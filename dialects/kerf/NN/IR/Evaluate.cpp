@@ -122,7 +122,9 @@ private:
   bool iota(int64_t dim);
   bool concat(int64_t dim);
   bool pad(PadOp pad);
-  bool gather(int64_t dim);
+  bool gather(int64_t dim, bool batched);
+  bool scatter(ScatterOp scatter);
+  template <typename T> bool scatter(ScatterOp scatter, std::vector<T> &to);
   bool reduce(ReduceOp reduce);
   template <typename T> void copyAll(ArrayRef<int64_t> strides, int64_t base);
 };
@@ -293,18 +295,19 @@ bool Evaluator::pad(PadOp pad) {
   return true;
 }
 
-bool Evaluator::gather(int64_t dim) {
+bool Evaluator::gather(int64_t dim, bool batched) {
   int64_t count = result.type.getNumElements();
   if (count > kMaxEvaluatedElements)
     return false;
   ArrayRef<int64_t> shape = in[0].type.getShape();
   int64_t size = shape[dim], inner = rowMajorStrides(shape)[dim];
-  int64_t outer = 1, picks = in[1].type.getNumElements();
-  for (int64_t d = 0; d < dim; ++d)
-    outer *= shape[d];
+  int64_t outer = llvm::product_of(shape.take_front(dim));
+  int64_t picks = in[1].type.getNumElements();
+  if (batched && outer)
+    picks /= outer;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t p = 0; p < picks; ++p) {
-      int64_t index = element<Int>(in[1], p);
+      int64_t index = element<Int>(in[1], batched ? o * picks + p : p);
       index += index < 0 ? size : 0;
       if (index < 0 || index >= size)
         return false;
@@ -317,6 +320,56 @@ bool Evaluator::gather(int64_t dim) {
       }
     }
   return true;
+}
+
+template <typename T>
+bool Evaluator::scatter(ScatterOp scatter, std::vector<T> &elements) {
+  const std::conditional_t<std::is_same_v<T, Float>, HostFloats, HostIntegers>
+      numbers{};
+  auto dim = static_cast<int64_t>(scatter.getDim());
+  ArrayRef<int64_t> shape = result.type.getShape();
+  int64_t size = shape[dim],
+          inner = llvm::product_of(shape.drop_front(dim + 1));
+  int64_t outer = llvm::product_of(shape.take_front(dim));
+  int64_t count = outer ? in[1].type.getNumElements() / outer : 0;
+  for (int64_t i = 0; i < result.type.getNumElements(); ++i)
+    elements.push_back(element<T>(in[0], i));
+  for (int64_t at = 0; at < outer * count; ++at) {
+    int64_t row = element<Int>(in[1], at);
+    row += row < 0 ? size : 0;
+    if (row < 0 || row >= size)
+      continue;
+    for (int64_t c = 0; c < inner; ++c) {
+      T &to = elements[(at / count * size + row) * inner + c];
+      T update = element<T>(in[2], at * inner + c);
+      switch (scatter.getKind()) {
+      case ScatterKind::Set:
+        to = update;
+        break;
+      case ScatterKind::Add:
+        to = numbers.add(to, update);
+        break;
+      case ScatterKind::Mul:
+        to = numbers.mul(to, update);
+        break;
+      case ScatterKind::Min:
+        to = numbers.min(to, update);
+        break;
+      case ScatterKind::Max:
+        to = numbers.max(to, update);
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+bool Evaluator::scatter(ScatterOp op) {
+  if (result.type.getNumElements() > kMaxEvaluatedElements ||
+      in[2].type.getNumElements() > kMaxEvaluatedElements)
+    return false;
+  return result.isFloat() ? scatter(op, result.floats)
+                          : scatter(op, result.integers);
 }
 
 bool Evaluator::reduce(ReduceOp reduce) {
@@ -399,7 +452,11 @@ bool Evaluator::run() {
           [&](ConcatOp concatOp) { return concat(concatOp.getDim()); })
       .Case<PadOp>([&](PadOp padOp) { return pad(padOp); })
       .Case<GatherOp>([&](GatherOp gatherOp) {
-        return !gatherOp.getPartial() && gather(gatherOp.getDim());
+        return !gatherOp.getPartial() &&
+               gather(gatherOp.getDim(), gatherOp.getBatched());
+      })
+      .Case<ScatterOp>([&](ScatterOp scatterOp) {
+        return !scatterOp.getPartial() && scatter(scatterOp);
       })
       .Case<ReduceOp>([&](ReduceOp reduceOp) { return reduce(reduceOp); })
       .Default([&](Operation *) {

@@ -188,12 +188,21 @@ KERF_INFER(PadOp) {
 static LogicalResult inferGather(std::optional<Location> location,
                                  RankedTensorType data,
                                  RankedTensorType indices, int64_t dim,
+                                 bool batched,
                                  SmallVectorImpl<int64_t> &shape) {
+  // gather C1
   if (dim < 0 || dim >= data.getRank())
     return emitOptionalError(location, "dim is ", dim,
                              ", expected less than rank ", data.getRank());
-  llvm::append_range(shape, data.getShape().take_front(dim));
-  llvm::append_range(shape, indices.getShape());
+  ArrayRef<int64_t> outer = data.getShape().take_front(dim);
+  // gather C2
+  if (batched &&
+      (indices.getRank() < dim || indices.getShape().take_front(dim) != outer))
+    return emitOptionalError(location, "indices ", indices,
+                             " do not begin with the first ", dim,
+                             " dimensions of ", data);
+  llvm::append_range(shape, outer);
+  llvm::append_range(shape, indices.getShape().drop_front(batched ? dim : 0));
   llvm::append_range(shape, data.getShape().drop_front(dim + 1));
   return success();
 }
@@ -203,9 +212,39 @@ KERF_INFER(GatherOp) {
   RankedTensorType data = tensor(op.getData());
   SmallVector<int64_t> shape;
   if (failed(inferGather(location, data, tensor(op.getIndices()), op.getDim(),
-                         shape)))
+                         op.getBatched(), shape)))
     return failure();
   types.push_back(data.clone(shape));
+  return success();
+}
+
+KERF_INFER(ScatterOp) {
+  KERF_ADAPTOR(ScatterOp);
+  RankedTensorType data = tensor(op.getData());
+  SmallVector<int64_t> shape;
+  // scatter C1, C2
+  if (failed(inferGather(location, data, tensor(op.getIndices()), op.getDim(),
+                         /*batched=*/true, shape)))
+    return failure();
+  if (tensor(op.getUpdates()) != data.clone(shape))
+    return emitOptionalError(location, "updates are ",
+                             op.getUpdates().getType(), ", expected ",
+                             data.clone(shape));
+  types.push_back(data);
+  return success();
+}
+
+KERF_INFER(TopKOp) {
+  KERF_ADAPTOR(TopKOp);
+  RankedTensorType x = tensor(op.getX());
+  auto k = static_cast<int64_t>(op.getK());
+  // top_k C1
+  if (x.getRank() == 0 || k < 1 || k > x.getShape().back())
+    return emitOptionalError(location, "k is ", k,
+                             ", expected 1 to the last size of ", x);
+  SmallVector<int64_t> shape(x.getShape());
+  shape.back() = k;
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 64)));
   return success();
 }
 
@@ -464,11 +503,11 @@ LogicalResult AvgPoolGradientOp::verify() {
 LogicalResult ScatterAddOp::verify() {
   SmallVector<int64_t> shape;
   RankedTensorType data = getResult().getType();
-  return success(
-      succeeded(inferGather(getLoc(), data, tensor(getIndices()),
-                            static_cast<int64_t>(getDim()), shape)) &&
-      succeeded(
-          checkGradient(getLoc(), shape, data.getElementType(), getUpdates())));
+  return success(succeeded(inferGather(getLoc(), data, tensor(getIndices()),
+                                       static_cast<int64_t>(getDim()),
+                                       /*batched=*/false, shape)) &&
+                 succeeded(checkGradient(getLoc(), shape, data.getElementType(),
+                                         getUpdates())));
 }
 
 KERF_INFER(PhiloxOp) {

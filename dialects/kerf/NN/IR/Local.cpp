@@ -115,15 +115,30 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   ShardingRule rule = getShardingRule();
   const DimFactors &factors = rule.operands[0][getDim()];
   if (factors.empty() || context.shards(factors[0]) == 1)
-    return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
-                                               operands[1], getDimAttr(),
-                                               getPartialAttr())};
+    return SmallVector<Value>{
+        GatherOp::create(builder, getLoc(), operands[0], operands[1],
+                         getDimAttr(), getPartialAttr(), getBatchedAttr())};
   Value index = localIndices(builder, getLoc(), operands[1],
                              rule.factors[factors[0]].size, factors[0],
                              /*checked=*/true, context);
-  return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
-                                             index, getDimAttr(),
-                                             builder.getUnitAttr())};
+  return SmallVector<Value>{
+      GatherOp::create(builder, getLoc(), operands[0], index, getDimAttr(),
+                       builder.getUnitAttr(), getBatchedAttr())};
+}
+
+LocalValues ScatterOp::buildLocal(OpBuilder &builder, ValueRange operands,
+                                  TypeRange, LocalContext &context) {
+  ShardingRule rule = getShardingRule();
+  const DimFactors &factors = rule.results[0][getDim()];
+  bool cut = !factors.empty() && context.shards(factors[0]) != 1;
+  Value index = operands[1];
+  if (cut)
+    index = localIndices(builder, getLoc(), index,
+                         rule.factors[factors[0]].size, factors[0],
+                         /*checked=*/true, context);
+  return SmallVector<Value>{ScatterOp::create(
+      builder, getLoc(), operands[0], index, operands[2], getKindAttr(),
+      getDimAttr(), cut ? builder.getUnitAttr() : getPartialAttr())};
 }
 
 LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,

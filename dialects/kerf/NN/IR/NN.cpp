@@ -46,6 +46,13 @@ std::optional<double> nn::splatNumber(Value value) {
   return constant.getElements().getSplatValue<APFloat>().convertToDouble();
 }
 
+LibraryWork nn::indexedLibraryWork(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  bool taken = element.isF32() || element.isF64() ||
+               element.isSignlessInteger(32) || element.isSignlessInteger(64);
+  return taken ? LibraryWork::Call : LibraryWork::None;
+}
+
 bool nn::dividesIntegers(Operation *op) {
   return op->hasTrait<Division>() && !holdsFloats(op->getResult(0));
 }

@@ -86,6 +86,12 @@ KERF_INTERVAL(PadOp) {
       x[0], Interval::of(DenseElementsAttr::get(type, Attribute(getValue()))));
 }
 
+KERF_INTERVAL(ScatterOp) {
+  bool joins = getKind() == ScatterKind::Set || getKind() == ScatterKind::Min ||
+               getKind() == ScatterKind::Max;
+  return joins ? join(x[0], x[2]) : Interval::all();
+}
+
 KERF_INTERVAL(ScatterAddOp) {
   return sumOf(orZero(x[1]), typeOf(getIndices()).getNumElements());
 }
@@ -148,6 +154,8 @@ KERF_INTERVAL(ReduceOp) {
 KERF_INTERVAL(ArgReduceOp) {
   return {0, double(typeOf(getX()).getDimSize(getDim()))};
 }
+
+KERF_INTERVAL(TopKOp) { return {0, double(typeOf(getX()).getShape().back())}; }
 
 // NaN where all scores are -infinity or one is infinity.
 KERF_INTERVAL(SoftmaxOp) { return {0, 1}; }

@@ -115,7 +115,8 @@ ShardingRule PadOp::getShardingRule() {
 ShardingRule GatherOp::getShardingRule() {
   ShardingRule rule = replicatedShardingRule(getOperation());
   auto dim = static_cast<size_t>(getDim());
-  size_t numIndexDims = shapeOf(getIndices()).size();
+  size_t shared = getBatched() ? dim : 0;
+  size_t numIndexDims = shapeOf(getIndices()).size() - shared;
   for (auto [d, size] : llvm::enumerate(shapeOf(getData()))) {
     // A sharded `dim` leaves partial sums, for types that can be summed.
     if (d == dim) {
@@ -129,11 +130,33 @@ ShardingRule GatherOp::getShardingRule() {
     DimFactors factors = factorFor(rule, size);
     rule.operands[0][d] = factors;
     rule.results[0][d < dim ? d : d - 1 + numIndexDims] = factors;
+    if (d < shared)
+      rule.operands[1][d] = factors;
   }
-  for (auto [d, size] : llvm::enumerate(shapeOf(getIndices())))
-    rule.operands[1][d] = rule.results[0][dim + d] = factorFor(rule, size);
+  for (size_t d = shared; d < shared + numIndexDims; ++d)
+    rule.operands[1][d] = rule.results[0][dim + d - shared] =
+        factorFor(rule, shapeOf(getIndices())[d]);
   rule.paddingFills = {{1, 0}};
   rule.linearGroups = {{0}};
+  return rule;
+}
+
+// Each device changes the rows that it holds. Updates are never cut: of those
+// to one place the last one stays, and sums have an order.
+ShardingRule ScatterOp::getShardingRule() {
+  ShardingRule rule = replicatedShardingRule(getOperation());
+  auto dim = static_cast<size_t>(getDim());
+  size_t numUpdateDims = shapeOf(getIndices()).size() - dim;
+  for (auto [d, size] : llvm::enumerate(shapeOf(getData()))) {
+    DimFactors factors = factorFor(rule, size);
+    rule.operands[0][d] = rule.results[0][d] = factors;
+    if (d < dim)
+      rule.operands[1][d] = factors;
+    if (d != dim)
+      rule.operands[2][d < dim ? d : d - 1 + numUpdateDims] = factors;
+  }
+  if (getKind() == ScatterKind::Set || getKind() == ScatterKind::Add)
+    rule.linearGroups = {{0, 2}};
   return rule;
 }
 
@@ -234,6 +257,11 @@ ShardingRule ArgReduceOp::getShardingRule() {
     if (dim != getDim())
       rule.operands[0][dim] = rule.results[0][next++] = factorFor(rule, size);
   return rule;
+}
+
+ShardingRule TopKOp::getShardingRule() {
+  auto last = static_cast<int64_t>(shapeOf(getX()).size()) - 1;
+  return pointwiseRule(getOperation(), [&](int64_t d) { return d != last; });
 }
 
 static ShardingRule softmaxRule(Operation *op, uint64_t dim) {

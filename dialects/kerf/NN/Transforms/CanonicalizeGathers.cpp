@@ -23,7 +23,7 @@ struct GatherOfRun : OpRewritePattern<GatherOp> {
     auto constant = op.getIndices().getDefiningOp<ConstantOp>();
     auto data = cast<RankedTensorType>(op.getData().getType());
     int64_t size = data.getDimSize(op.getDim());
-    if (!constant || op.getPartial())
+    if (!constant || op.getPartial() || op.getBatched())
       return failure();
     std::optional<int64_t> start;
     int64_t count = 0;

@@ -212,7 +212,7 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
   LogicalResult matchAndRewrite(GatherOp op,
                                 PatternRewriter &rewriter) const override {
     auto constant = op.getIndices().getDefiningOp<ConstantOp>();
-    if (!constant || op.getPartial() || isPlanned(op))
+    if (!constant || op.getPartial() || op.getBatched() || isPlanned(op))
       return failure();
     auto dim = int64_t(op.getDim());
     int64_t size = shapeOf(op.getData())[dim];

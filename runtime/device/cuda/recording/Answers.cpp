@@ -187,10 +187,21 @@ private:
       add(desc.rhs, {desc.count}, desc.indexDtype);
       add(desc.bias, dst, desc.dtype);
       break;
+    case LibraryDesc::Scatter:
+      dst = {desc.outer, desc.rows, desc.inner};
+      add(desc.lhs, {desc.outer, desc.count, desc.inner}, desc.dtype);
+      add(desc.rhs, {desc.outer, desc.count}, desc.indexDtype);
+      add(desc.bias, dst, desc.dtype);
+      break;
+    case LibraryDesc::TopK:
+      dst = {desc.outer, desc.count};
+      add(desc.lhs, {desc.outer, desc.rows}, desc.dtype);
+      break;
     default: // has other operands
       break;
     }
-    if (desc.kind != LibraryDesc::ScatterAdd)
+    if (desc.kind != LibraryDesc::ScatterAdd &&
+        desc.kind != LibraryDesc::Scatter)
       add(desc.bias,
           {desc.kind == LibraryDesc::Matmul ? desc.n : desc.outChannels},
           desc.dstDtype);

@@ -1,0 +1,31 @@
+//===- Images.h - what operators on images share ----------------*- C++ -*-===//
+#ifndef KERF_LIB_IMPORT_OPERATORS_IMAGES_H
+#define KERF_LIB_IMPORT_OPERATORS_IMAGES_H
+
+#include "../Node.h"
+
+namespace kerf::onnx_import {
+
+/// From ONNX's order of dimensions to that of nn's images, and back. Null for
+/// null.
+mlir::Value toChannelsLast(Node &node, mlir::Value x);
+mlir::Value toChannelsFirst(Node &node, mlir::Value x);
+
+/// The attribute's `count` entries, each `otherwise` where it is absent;
+/// reports a list of another length.
+std::optional<llvm::SmallVector<int64_t>>
+perDimension(Node &node, llvm::StringRef name, size_t count, int64_t otherwise);
+
+/// Whether the rank is 3 to 5; reports otherwise.
+bool isImage(Node &node, mlir::Value x);
+
+/// A convolution's result with the bias of input 2, if there is one, of this
+/// many elements.
+mlir::LogicalResult addBias(Node &node, mlir::Value &result, int64_t channels);
+
+/// The name of an input in the file.
+std::string inputName(Node &node, int index);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_OPERATORS_IMAGES_H

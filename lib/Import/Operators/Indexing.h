@@ -1,0 +1,34 @@
+//===- Indexing.h - what operators with indices share -----------*- C++ -*-===//
+#ifndef KERF_LIB_IMPORT_OPERATORS_INDEXING_H
+#define KERF_LIB_IMPORT_OPERATORS_INDEXING_H
+
+#include "../Node.h"
+
+namespace kerf::onnx_import {
+
+/// As i64; reports (and gives null) what is no tensor of integers.
+mlir::Value wideIndices(Node &node, mlir::Value indices);
+
+/// The same indices in [0, size): negative ones count from the end. One that is
+/// outside [-size, size) is an error here if it is a constant, and else when
+/// the program runs.
+mlir::Value indicesWithin(Node &node, mlir::Value indices, int64_t size);
+
+/// For each entry of the last dimension of `indices` the number of the element
+/// (or slice) of dimensions `sizes`, in row-major order. Indices have the
+/// checks above.
+mlir::Value linearIndices(Node &node, mlir::Value indices,
+                          llvm::ArrayRef<int64_t> sizes);
+
+/// Where dimension `axis` of `rank` becomes the last one, and the way back.
+llvm::SmallVector<int64_t> axisToLast(int64_t axis, int64_t rank);
+llvm::SmallVector<int64_t> lastToAxis(int64_t axis, int64_t rank);
+
+/// nn.gather with indices of its own for each row: dimensions before `dim` are
+/// those of both.
+mlir::Value gatherRows(Node &node, mlir::Value data, mlir::Value indices,
+                       int64_t dim);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_OPERATORS_INDEXING_H
