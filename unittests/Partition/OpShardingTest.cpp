@@ -330,19 +330,23 @@ TEST_F(OpShardingTest, Scatter) {
   // rows that indices name.
   for (const char *kind : {"set", "add", "mul", "min", "max"}) {
     checkOp(
-        R"(func.func @main(%x: tensor<7x3xf32>, %i: tensor<5xi64>, %u: tensor<5x3xf32>) -> tensor<7x3xf32> {
+        (
+            R"(func.func @main(%x: tensor<7x3xf32>, %i: tensor<5xi64>, %u: tensor<5x3xf32>) -> tensor<7x3xf32> {
     %r = nn.scatter )" +
-        std::string(kind) +
-        R"( %x, %i, %u dim 0 : (tensor<7x3xf32>, tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
+            std::string(kind) +
+            R"( %x, %i, %u dim 0 : (tensor<7x3xf32>, tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
     return %r : tensor<7x3xf32>
-  })");
+  })")
+            .c_str());
     checkOp(
-        R"(func.func @main(%x: tensor<3x5xf32>, %i: tensor<3x4xi64>, %u: tensor<3x4xf32>) -> tensor<3x5xf32> {
+        (
+            R"(func.func @main(%x: tensor<3x5xf32>, %i: tensor<3x4xi64>, %u: tensor<3x4xf32>) -> tensor<3x5xf32> {
     %r = nn.scatter )" +
-        std::string(kind) +
-        R"( %x, %i, %u dim 1 : (tensor<3x5xf32>, tensor<3x4xi64>, tensor<3x4xf32>) -> tensor<3x5xf32>
+            std::string(kind) +
+            R"( %x, %i, %u dim 1 : (tensor<3x5xf32>, tensor<3x4xi64>, tensor<3x4xf32>) -> tensor<3x5xf32>
     return %r : tensor<3x5xf32>
-  })");
+  })")
+            .c_str());
   }
   EXPECT_GT(runs, 300);
 }
