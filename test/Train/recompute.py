@@ -1,6 +1,7 @@
-# Steps that compute blocks of their forward pass again give the losses and weights of steps that hold everything: the
-# same bits on the same mesh, and those of one rank but for the order of sums; what is sent is what was planned. Dropout
-# draws the same masks again, and running statistics are written once. With --all more meshes and models.
+# Steps that compute blocks of their forward pass again give the losses of steps that hold everything, but for the last
+# bits, which depend on what is computed together, and those of one rank; a model whose ops are computed together as
+# before gives the same bits. What is sent is what was planned. Dropout draws the same masks again, and running statistics
+# are written once. With --all more meshes and models.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -86,9 +87,9 @@ for (case, mesh, every), found in losses.items():
     checks.expect(f"{case} {mesh} {every}: the losses of one rank", len(found) == STEPS and np.allclose(found, one, rtol=2e-5),
                   f"{found}\n{one}")
     if every != "none" and (case, mesh, "none") in losses:
-        checks.expect(f"{case} {mesh} {every}: close to the bits of the mesh",
+        checks.expect(f"{case} {mesh} {every}: but for the last bits those of the mesh",
                       np.allclose(found, losses[case, mesh, "none"], rtol=2e-6), f"{found}\n{losses[case, mesh, 'none']}")
-        if mesh == "":
+        if mesh == "" and case == "conv-batch-norm":
             checks.expect(f"{case} {every}: the same bits", found == losses[case, mesh, "none"] and
                           weights[case, mesh, every] == weights[case, mesh, "none"], f"{found}\n{losses[case, mesh, 'none']}")
 checks.finish()
