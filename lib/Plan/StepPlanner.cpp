@@ -244,8 +244,7 @@ void StepPlanner::reject(int64_t laidOutBytes) {
     }
 }
 
-FailureOr<PlanResult> StepPlanner::next(ModuleOp target,
-                                        std::string &message) {
+FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
   std::chrono::duration<double> seconds = Clock::now() - firstRejection;
   auto [variant, found] = best();
   if (found->summary.reason.empty() && seconds.count() < kMaxSeconds)

@@ -80,7 +80,8 @@ module {
 func.func @main(%x: tensor<4x64xf32> {kerf.name = "x"}, %seed: tensor<i64> {kerf.name = "train.seed"}, %step: tensor<i64> {kerf.name = "train.step"})
     -> (tensor<f32> {kerf.name = "loss"}) {
   %ids = nn.constant dense<3> : tensor<4x64xi64>
-  %r = nn.philox %ids, %seed, %step {stream = 7 : i64, dist.step = #dist.step<forward, colocation 0>} : (tensor<4x64xi64>, tensor<i64>, tensor<i64>) -> tensor<4x64xf32>
+  %r = nn.philox %ids, %seed, %step {stream = 7 : i64, dist.step = #dist.step<forward, colocation 0>}
+    : (tensor<4x64xi64>, tensor<i64>, tensor<i64>) -> tensor<4x64xf32>
   %a = nn.mul %x, %r {dist.step = #dist.step<forward, colocation 1>} : tensor<4x64xf32>
   %m = nn.reduce max %a dims [1] {dist.step = #dist.step<forward, colocation 2>} : (tensor<4x64xf32>) -> tensor<4xf32>
   %n = nn.neg %a {dist.step = #dist.step<forward, colocation 3>} : tensor<4x64xf32>

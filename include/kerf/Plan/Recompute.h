@@ -33,9 +33,9 @@ bool recomputeEvery(mlir::func::FuncOp function, int64_t every);
 /// The numbers of the blocks in which the named values are made; `names` as
 /// plan.json has them. On failure the name that is in no block is returned in
 /// `unknown`.
-mlir::FailureOr<std::vector<size_t>>
-blocksOf(mlir::func::FuncOp function, llvm::ArrayRef<std::string> names,
-         std::string &unknown);
+mlir::FailureOr<std::vector<size_t>> blocksOf(mlir::func::FuncOp function,
+                                              llvm::ArrayRef<std::string> names,
+                                              std::string &unknown);
 
 } // namespace kerf::plan
 

@@ -33,9 +33,8 @@ SmallVector<Operation *> kerf::plan::forwardOps(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (isa<SourceOpInterface, dist::AccumulateOp>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward || dist::isOfLoss(&op) ||
-        llvm::none_of(op.getOperands(), [&](Value operand) {
-          return varying.contains(operand);
-        }))
+        llvm::none_of(op.getOperands(),
+                      [&](Value operand) { return varying.contains(operand); }))
       continue;
     varying.insert(op.result_begin(), op.result_end());
     ops.push_back(&op);
@@ -97,8 +96,8 @@ private:
           if (isBackward(user) || isa<dist::AccumulateOp>(user))
             continue;
           auto found = places.find(user);
-          last = std::max(last, found == places.end() ? ops.size()
-                                                      : found->second);
+          last = std::max(last,
+                          found == places.end() ? ops.size() : found->second);
         }
         for (size_t cut = place + 1; cut <= last; ++cut) {
           crossing[cut] += wholeBytes(result);
@@ -166,8 +165,8 @@ private:
       held += crossing[run.begin + i * run.period];
     bool isWorthIt = savedIn(run.begin, run.begin + run.size()) >= 2 * held;
     for (size_t i = 0; isWorthIt && i < run.count; ++i)
-      blocks.push_back({run.begin + i * run.period,
-                        run.begin + (i + 1) * run.period});
+      blocks.push_back(
+          {run.begin + i * run.period, run.begin + (i + 1) * run.period});
     addRepeated(begin, run.begin);
     addRepeated(run.begin + run.size(), end);
   }

@@ -171,9 +171,8 @@ private:
       dist::setRecomputed(copy);
       for (auto [result, other] :
            llvm::zip(op->getResults(), copy->getResults()))
-        result.replaceUsesWithIf(other, [&](OpOperand &use) {
-          return isBackward(use.getOwner());
-        });
+        result.replaceUsesWithIf(
+            other, [&](OpOperand &use) { return isBackward(use.getOwner()); });
     }
   }
 
@@ -220,9 +219,9 @@ bool kerf::plan::recomputeEvery(func::FuncOp function, int64_t every) {
   return recomputeBlocks(function, chosen);
 }
 
-FailureOr<std::vector<size_t>>
-kerf::plan::blocksOf(func::FuncOp function, ArrayRef<std::string> names,
-                     std::string &unknown) {
+FailureOr<std::vector<size_t>> kerf::plan::blocksOf(func::FuncOp function,
+                                                    ArrayRef<std::string> names,
+                                                    std::string &unknown) {
   SmallVector<Operation *> all = forwardOps(function);
   std::vector<OpRange> blocks = findBlocks(all);
   ValueNames values(function);
@@ -233,8 +232,8 @@ kerf::plan::blocksOf(func::FuncOp function, ArrayRef<std::string> names,
     std::optional<int64_t> number =
         maker ? dist::getColocation(maker) : std::nullopt;
     auto found = llvm::find_if(blocks, [&](const OpRange &range) {
-      auto [first, last] = numbersOf(
-          ArrayRef(all).slice(range.begin, range.end - range.begin));
+      auto [first, last] =
+          numbersOf(ArrayRef(all).slice(range.begin, range.end - range.begin));
       return number && first <= *number && *number <= last;
     });
     if (found == blocks.end()) {
