@@ -7,6 +7,9 @@ went by, and .peak what the package takes. Every case is a model of the suite at
 at which a device holds more than 10 MB, in inference and training, f32 and bf16, on
 one device, by data, tensors and stages, and by two of them.
 
+Training steps of some models are also planned with blocks that are computed again
+(--recompute), on each mesh with all of them or every second.
+
 Printed are least, median and most of predicted by laid out for each kind of mesh, and
 each device out of the bars: 0.98 to 1.02 on one device, 0.95 to 1.05 elsewhere.
 Devices that hold less than --least bytes (10 MB) are counted apart. The exit code is 1
@@ -30,6 +33,8 @@ INPUTS = ROOT / "test/Inputs"
 LOSS = ["--train", "--loss=cross_entropy(logits,labels)"]
 ADAMW, MOMENTUM = [*LOSS, "--optimizer=adamw,lr=0.001"], [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"]
 MESHES = ["", "dp=2", "dp=4", "tp=2", "tp=4", "pp=2", "pp=4", "dp=2,tp=2", "pp=2,dp=2", "pp=2,tp=2"]
+# Steps of these also with blocks computed again, on each mesh in one of these ways.
+RECOMPUTED, KINDS = ("graphs/gpt2-124m", "graphs/resnet50", "training/llama", "training/conv-batch-norm"), ("all", "2")
 # Folder, batch in inference and in training, optimizer. Folders of graphs have weights of full size that no file holds.
 MODELS = [
     ("graphs/gpt2-124m", 16, 4, ADAMW),
@@ -74,7 +79,11 @@ def cases(everything):
                     if "pp" in sizes:
                         flags.append("--micro-batches=4")
                     name = f"{folder.split('/')[-1]} {'train' if options else 'infer'} {precision} {mesh or 1}"
-                    yield name, mesh, [str(model), f"--dim=batch={batch}", f"--precision={precision}", *options, *flags]
+                    command = [str(model), f"--dim=batch={batch}", f"--precision={precision}", *options, *flags]
+                    yield name, mesh, command
+                    if options and folder in RECOMPUTED:
+                        kind = KINDS[number // 2 % 2]
+                        yield f"{name} recompute={kind}", mesh, [*command, f"--recompute={kind}"]
 
 
 def plan(kerf, arguments, limit=None):

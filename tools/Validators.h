@@ -56,6 +56,21 @@ inline CLI::Validator atLeast(int64_t min) {
       "");
 }
 
+/// none, all, auto, or every how many blocks one is computed again.
+inline CLI::Validator recomputation() {
+  return CLI::Validator(
+      [](std::string &text) {
+        std::string number = text;
+        return text == "none" || text == "all" || text == "auto" ||
+                       atLeast(1)(number).empty()
+                   ? std::string()
+                   : "'" + text +
+                         "' is none of none, all, auto and integers of at "
+                         "least 1";
+      },
+      "");
+}
+
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_VALIDATORS_H

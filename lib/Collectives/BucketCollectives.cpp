@@ -152,7 +152,7 @@ private:
     return phase == Phase::Forward
                ? StepAttr()
                : StepAttr::get(first.getContext(), phase, std::nullopt,
-                               std::nullopt, false);
+                               std::nullopt, false, false);
   }
 
   void flush(Key key, Operation *before) {

@@ -84,7 +84,7 @@ private:
         return op->emitError("partition: ") << kPlan << " is left";
       if (StepAttr step = getStep(op); step != phaseOnly(step))
         return op->emitError("partition: ")
-               << kStep << " says more than a phase";
+               << kStep << " says more than a phase and recomputed";
       auto source = dyn_cast<SourceOpInterface>(op);
       if (source && source.isParameter())
         return verifyEnd(op, op->getAttr(kSharding), op->getAttr(kGlobalType),

@@ -351,6 +351,8 @@ Outcome Compilation::makePlan() {
   Outcome outcome = runPasses(
       "plan",
       [&](OpPassManager &passes) {
+        if (options.recomputeEvery > 0)
+          passes.addPass(plan::createRecompute({options.recomputeEvery}));
         passes.addPass(
             plan::createPlanPass(options.plan, options.machine, run));
       },
@@ -368,6 +370,10 @@ Outcome Compilation::makePlan() {
     return outcome;
   planning = std::move(run.planning);
   takePlanned(std::move(*run.result));
+  if (options.recomputeEvery > 0 && planned.recomputed.empty())
+    planningNotes.push_back(
+        "option recompute: the forward pass has no blocks of which the "
+        "backward pass reads more than what goes in and out");
   return Outcome::Fine;
 }
 

@@ -40,6 +40,8 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
     json::Object entry{{"mesh", meshObject(candidate.mesh)},
                        {"micro_batches", candidate.microBatches},
                        {"status", plan::toString(candidate.status)}};
+    if (candidate.recomputeEvery > 0)
+      entry["recompute_every"] = candidate.recomputeEvery;
     if (candidate.reason.empty()) {
       entry["cost"] = candidate.cost;
       entry["step_seconds"] = candidate.seconds;
@@ -51,6 +53,19 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
       entry["reason"] = candidate.reason;
       if (candidate.peakMemoryBytes > 0)
         entry["peak_memory_bytes"] = candidate.peakMemoryBytes;
+    }
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
+static json::Array recomputedArray(const plan::PlanResult &plan) {
+  json::Array array;
+  for (const plan::RecomputedBlock &block : plan.recomputed) {
+    json::Object entry{{"first", block.first}, {"last", block.last}};
+    if (plan.isPriced) {
+      entry["seconds"] = block.seconds;
+      entry["bytes"] = block.bytes;
     }
     array.push_back(std::move(entry));
   }
@@ -123,7 +138,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
            ? json::Value(autodiff::gradientDtypeName(*options.training))
            : json::Value(nullptr)},
       {"zero", 0},
-      {"recompute", json::Array()},
+      {"recompute", recomputedArray(plan)},
       {"stages", std::move(stages)},
       {"schedule", json::Object{{"kind", scheduleName(plan)},
                                 {"micro_batches", plan.microBatches},

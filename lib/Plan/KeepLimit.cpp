@@ -28,8 +28,6 @@ static constexpr int kSolutions = 8, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
-/// Nobody waits for longer unasked.
-static constexpr double kMaxSeconds = 60;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
@@ -180,6 +178,16 @@ bool Planner::isLimited(Attempt &attempt, double deadline) {
          free.lowerBound < attempt.solved.cost();
 }
 
+bool Planner::isLimitBinding() const {
+  return llvm::any_of(attempts, [&](const Attempt &attempt) {
+    bool isRuledOut = attempt.solved.status == Status::Infeasible &&
+                      !attempt.isImpossible &&
+                      attempt.graph->getError().empty();
+    return isRuledOut ||
+           (attempt.isShort && attempt.summary.lowerBound < incumbent());
+  });
+}
+
 void Planner::reopen() {
   for (Attempt &attempt : attempts) {
     if (attempt.solved.statistics.stoppedBy != "cutoff" ||
@@ -203,9 +211,6 @@ void Planner::reopen() {
 }
 
 void Planner::reject(int64_t laidOutBytes) {
-  if (leastLaidOut == std::numeric_limits<int64_t>::max())
-    firstRejection = std::chrono::steady_clock::now();
-  leastLaidOut = std::min(leastLaidOut, laidOutBytes);
   Attempt &attempt = *written;
   // No longer what others are compared with.
   attempt.summary.reason = "laid out, more memory than the limit";
@@ -226,19 +231,4 @@ void Planner::reject(int64_t laidOutBytes) {
     attempt.summary.lowerBound = bound;
   }
   reopen();
-}
-
-FailureOr<PlanResult> Planner::next(ModuleOp target, std::string &message) {
-  std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - firstRejection;
-  Attempt *found = best();
-  if (found->summary.reason.empty() && seconds.count() < kMaxSeconds)
-    return write(*found, target);
-  message = (isStopped() ? "planning was ended before there was a plan"
-                         : "no plan was found") +
-            std::string(" that fits in memory: the least that was laid out "
-                        "needs ") +
-            bytesText(leastLaidOut) + " per device, the limit is " +
-            bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
-  return failure();
 }

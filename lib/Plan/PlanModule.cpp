@@ -1,6 +1,7 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
 #include "Planner.h"
 
+#include "Recompute/Describe.h"
 #include "Report/PriceGiven.h"
 #include "WriteBack.h"
 
@@ -20,7 +21,8 @@ StringRef kerf::plan::toString(Objective objective) {
 }
 
 /// Cheaper first; ties by bytes, then time, then order.
-static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
+bool kerf::plan::isBetter(const CandidateSummary &a,
+                          const CandidateSummary &b) {
   auto key = [](const CandidateSummary &s) {
     bool none = !s.reason.empty();
     return std::make_tuple(none, s.cost, double(s.totalBytes), s.seconds);
@@ -80,8 +82,7 @@ void Planner::passOver(const MeshCandidate &candidate) {
       summary.mesh.push_back({axis.name, axis.size});
   summary.microBatches = candidate.microBatches;
   summary.lowerBound = boundOf(candidate, 0);
-  summary.reason = isStopped() ? "not searched: planning was ended"
-                               : "not searched: the deadline came first";
+  summary.reason = whyUnsearched(isStopped());
 }
 
 /// Problems up to this size are solved even if another plan is known to be
@@ -306,36 +307,38 @@ int64_t Planner::minMemory() const {
   return min ? cost::saturate(*min) : 0;
 }
 
-PlanResult Planner::describe(const Attempt &best) {
-  PlanResult result = describeCut(*best.graph, best.stages, function, options);
-  result.cost = best.summary.cost;
-  result.lowerBound = result.cost;
-  // Bytes are integers.
-  auto whole = [&](double bound) {
-    return options.objective == Objective::Time ? bound
-                                                : std::ceil(bound - 1e-3);
-  };
-  for (const Attempt &attempt : attempts) {
+double Planner::lowerBound() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Attempt &attempt : attempts)
     if (attempt.solved.status != Status::Infeasible &&
         attempt.graph->getError().empty())
-      result.lowerBound =
-          std::min(result.lowerBound, whole(attempt.summary.lowerBound));
-    result.candidates.push_back(attempt.summary);
-  }
-  for (const CandidateSummary &summary : unsearched) {
-    result.lowerBound = std::min(result.lowerBound, whole(summary.lowerBound));
-    result.candidates.push_back(summary);
-  }
+      least = std::min(least, attempt.summary.lowerBound);
+  for (const CandidateSummary &summary : unsearched)
+    least = std::min(least, summary.lowerBound);
+  // Bytes are integers.
+  return options.objective == Objective::Time || std::isinf(least)
+             ? least
+             : std::ceil(least - 1e-3);
+}
+
+std::vector<CandidateSummary> Planner::allSummaries() const {
+  std::vector<CandidateSummary> all = summaries();
+  llvm::append_range(all, unsearched);
+  return all;
+}
+
+PlanResult Planner::describe(Attempt &best) {
+  PlanResult result = describeCut(*best.graph, best.stages, function, options);
+  result.recomputed =
+      describeRecomputed(function, best.graph.get(), best.solved.solution);
+  result.cost = best.summary.cost;
+  result.lowerBound = std::min(result.cost, lowerBound());
+  result.candidates = allSummaries();
   // The one that is taken is in front of others that cost the same.
   std::rotate(result.candidates.begin(),
               result.candidates.begin() + (&best - attempts.data()),
               result.candidates.begin() + (&best - attempts.data()) + 1);
   llvm::stable_sort(result.candidates, isBetter);
-  result.gap =
-      result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
-  size_t tried = result.candidates.size();
-  result.candidateSet =
-      std::to_string(tried) + (tried == 1 ? " mesh" : " meshes") + candidateSet;
   result.solver = options.solver == SolverKind::Random       ? "random"
                   : options.solver == SolverKind::BruteForce ? "brute-force"
                                                              : "auto";
@@ -343,6 +346,8 @@ PlanResult Planner::describe(const Attempt &best) {
 }
 
 Attempt *Planner::best() {
+  if (attempts.empty())
+    return nullptr;
   return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
     return isBetter(a.summary, b.summary);
   });
@@ -469,19 +474,18 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   solveAgain();
   sharpenBounds();
   report();
-  return attempts.empty() ? nullptr : best();
+  return best();
 }
 
 Tried Planner::tryOut() {
   allowance = kSafeAllowance; // nothing is laid out
-  Trial found = verdict();
+  PlanError error = PlanError::None;
+  std::string message;
+  Trial found = verdict(search(error, message));
   return {found, leastPredicted};
 }
 
-Trial Planner::verdict() {
-  PlanError error = PlanError::None;
-  std::string message;
-  const Attempt *best = search(error, message);
+Trial Planner::verdict(const Attempt *best) const {
   if (!best)
     return isStopped() ? Trial::Unknown : Trial::None;
   if (best->summary.reason.empty())
@@ -493,54 +497,12 @@ Trial Planner::verdict() {
   return isProven ? Trial::None : Trial::Unknown;
 }
 
-FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
-                                   std::string &message) {
-  Attempt *best = search(error, message);
-  auto stopped = [&] {
-    error = PlanError::Stopped;
-    message = "planning was ended before there was a plan";
-    if (std::optional<int64_t> limit = memoryLimitOf(options);
-        limit && leastPredicted < std::numeric_limits<int64_t>::max())
-      message += " that fits in memory: the smallest that was found needs "
-                 "about " +
-                 bytesText(leastPredicted) + " per device, the limit is " +
-                 bytesText(*limit);
-    return failure();
-  };
-  if (isStopped() && (!best || !best->summary.reason.empty()))
-    return stopped();
-  if (!best)
-    return failure();
-  if (!best->summary.reason.empty()) {
-    if (llvm::all_of(attempts, [](const Attempt &attempt) {
-          return !attempt.graph->getError().empty();
-        })) {
-      error = PlanError::BadRequest;
-      message = attempts[0].graph->getError();
-      return failure();
-    }
-    Infeasibility why = explainInfeasible(
-        options, {minMemory(), leastPredicted}, candidateNotes(summaries()),
-        [&](const PlanOptions &trial) {
-          // Reasons are found in what is left of the time; they are nothing
-          // that the search for a plan has reached.
-          PlanOptions own = trial;
-          own.progress = nullptr;
-          if (options.deadlineSeconds > 0) {
-            double left = options.deadlineSeconds - elapsed();
-            if (left <= 0)
-              return Tried();
-            own.deadlineSeconds = std::min(own.deadlineSeconds, left);
-          }
-          return Planner(module, function, own).tryOut();
-        });
-    if (isStopped())
-      return stopped();
-    error = why.error;
-    message = std::move(why.message);
-    return failure();
-  }
-  return write(*best, target);
+std::optional<std::string> Planner::wrongRequest() const {
+  if (llvm::any_of(attempts, [](const Attempt &attempt) {
+        return attempt.graph->getError().empty();
+      }))
+    return std::nullopt;
+  return attempts[0].graph->getError();
 }
 
 std::vector<CandidateSummary> Planner::summaries() const {
@@ -550,51 +512,7 @@ std::vector<CandidateSummary> Planner::summaries() const {
   return found;
 }
 
-FailureOr<PlanResult> Planner::write(Attempt &best, ModuleOp target) {
-  PlanResult result = describe(best);
+void Planner::write(Attempt &best, ModuleOp target) {
   writeBack(target, function, *best.graph, best.solved.solution, best.stages);
   written = &best;
-  result.planningSeconds = elapsed();
-  return result;
-}
-
-static func::FuncOp functionOf(ModuleOp module, PlanError &error,
-                               std::string &message) {
-  error = PlanError::None;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (function && llvm::hasSingleElement(function.getBody()))
-    return function;
-  error = PlanError::BadRequest;
-  message = "the module has no function @main of one block";
-  return {};
-}
-
-FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
-                                             const PlanOptions &options,
-                                             PlanError &error,
-                                             std::string &message) {
-  func::FuncOp function = functionOf(module, error, message);
-  if (!function)
-    return failure();
-  return Planner(module, function, options).run(module, error, message);
-}
-
-Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)
-    : module(std::move(module)), options(options) {}
-Planning::~Planning() = default;
-
-FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
-                                    std::string &message) {
-  func::FuncOp function = functionOf(*module, error, message);
-  if (!function)
-    return failure();
-  planner = std::make_unique<Planner>(*module, function, options);
-  return planner->run(target, error, message);
-}
-
-FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
-                                           ModuleOp target,
-                                           std::string &message) {
-  planner->reject(laidOutBytes);
-  return planner->next(target, message);
 }

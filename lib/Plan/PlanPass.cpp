@@ -33,6 +33,8 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     microBatches = o.microBatches.value_or(0);
     if (o.schedule)
       schedule = cost::toString(*o.schedule).str();
+    if (o.searchRecomputation)
+      recompute = "auto";
     for (const ShardHint &hint : o.hints)
       shard.push_back(hint.pattern + "=" + hint.sharding);
     std::vector<std::pair<std::string, int64_t>> dims;
@@ -63,6 +65,10 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
         return getOperation().emitError("schedule: '")
                << schedule << "', expected auto, gpipe or 1f1b";
     }
+    if (recompute != "none" && recompute != "auto")
+      return getOperation().emitError("recompute: '")
+             << recompute << "', expected none or auto";
+    o.searchRecomputation = recompute == "auto";
     if (devices < 1)
       return getOperation().emitError("devices: ")
              << int64_t(devices) << ", expected at least 1";

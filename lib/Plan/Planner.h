@@ -50,30 +50,62 @@ int64_t peakOf(const StagePlan &stages);
 
 class Planner {
 public:
-  Planner(mlir::ModuleOp module, mlir::func::FuncOp function,
-          const PlanOptions &options)
-      : module(module), function(function), options(options),
+  using Clock = std::chrono::steady_clock;
+  /// `start`: when planning began, from which deadlines count.
+  Planner(mlir::func::FuncOp function, const PlanOptions &options,
+          Clock::time_point start)
+      : function(function), options(options),
         batch(function, options.batchDims), dimBlocks(function),
         names(function), floor(function, batch.isTraining()),
-        numOps(unitsOf(function).size()),
-        start(std::chrono::steady_clock::now()) {}
+        numOps(unitsOf(function).size()), start(start) {}
 
-  /// The best plan, written onto `target`, whose function is a copy of the one
-  /// that is planned, or that one.
-  mlir::FailureOr<PlanResult> run(mlir::ModuleOp target, PlanError &error,
-                                  std::string &message);
-  /// See Planning.
-  void reject(int64_t laidOutBytes);
-  mlir::FailureOr<PlanResult> next(mlir::ModuleOp target, std::string &message);
-  /// The same, and nothing is written.
+  /// The best plan of all candidates, whose reason says why it is none; null
+  /// with an error where the request is at fault.
+  Attempt *search(PlanError &error, std::string &message);
+  /// The same without an error: whether a plan was found that is predicted to
+  /// keep the limit with something to spare, since nothing is laid out.
   Tried tryOut();
+  /// The best plan so far; null where nothing was searched.
+  Attempt *best();
+  /// What is said of a plan; not how far it may be from the best, which other
+  /// planners have a say in.
+  PlanResult describe(Attempt &best);
+  /// Writes a plan onto `target`, whose function is a copy of the one that is
+  /// planned, or that one.
+  void write(Attempt &best, mlir::ModuleOp target);
+  /// See Planning; of the plan that was written last.
+  void reject(int64_t laidOutBytes);
+  /// Candidates that were not searched since another was cheaper, or fitted.
+  void reopen();
+  /// The cheapest plan of other planners of the same step.
+  void compareWith(double cost) { costElsewhere = cost; }
+
+  /// Whether the memory limit makes any candidate cost more, or leaves it no
+  /// plan, that could be cheaper than the best.
+  bool isLimitBinding() const;
+  bool isTraining() const { return batch.isTraining(); }
+  /// Whether none of the candidates can be, for what was asked is wrong.
+  std::optional<std::string> wrongRequest() const;
+  /// What every plan needs and what the smallest is predicted to take.
+  LeastMemory leastMemory() const { return {minMemory(), leastPredicted}; }
+  std::vector<CandidateSummary> summaries() const;
+  /// With those that were not searched, whose reason is whyUnsearched().
+  std::vector<CandidateSummary> allSummaries() const;
+  static std::string whyUnsearched(bool isStopped) {
+    return isStopped ? "not searched: planning was ended"
+                     : "not searched: the deadline came first";
+  }
+  /// What every plan of the candidates costs at least; infinity: there is none.
+  double lowerBound() const;
+  /// The candidates in words, behind their number.
+  llvm::StringRef candidateSetText() const { return candidateSet; }
+  Trial verdict(const Attempt *best) const;
+  double elapsed() const {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  bool isStopped() const { return options.stop && *options.stop; }
 
 private:
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         start)
-        .count();
-  }
   void attempt(const MeshCandidate &candidate, double deadline);
   /// Notes a candidate that is not searched, and why.
   void passOver(const MeshCandidate &candidate);
@@ -83,7 +115,6 @@ private:
                            elapsed() > 0.95 * options.deadlineSeconds &&
                            !std::isinf(incumbent()));
   }
-  Trial verdict();
   /// Whether a plan was found that may keep the limit.
   bool fits(const Attempt &attempt) const;
   /// If what was found does not fit: looks for the cheapest that does. The
@@ -93,9 +124,6 @@ private:
   bool isLimited(Attempt &attempt, double deadline);
   bool isShortOfMemory(const MeshCandidate &candidate) const;
   bool isWanted(size_t number) const;
-  /// Candidates that were not searched since another was cheaper, or fitted.
-  void reopen();
-  mlir::FailureOr<PlanResult> write(Attempt &best, mlir::ModuleOp target);
   /// `gap`: a share of the cost at which a solution is good enough.
   void solveAndCut(Attempt &attempt, double deadline, double gap = 0);
   void summarize(Attempt &attempt);
@@ -122,21 +150,15 @@ private:
   }
   /// The cheapest plan so far; infinity without one.
   double incumbent() const {
-    double best = std::numeric_limits<double>::infinity();
+    double best = costElsewhere;
     for (const Attempt &attempt : attempts)
       if (attempt.summary.reason.empty())
         best = std::min(best, attempt.summary.cost);
     return best;
   }
-  bool isStopped() const { return options.stop && *options.stop; }
   void report() const;
-  PlanResult describe(const Attempt &best);
   int64_t minMemory() const;
-  std::vector<CandidateSummary> summaries() const;
-  Attempt *best();
-  Attempt *search(PlanError &error, std::string &message);
 
-  mlir::ModuleOp module;
   mlir::func::FuncOp function;
   const PlanOptions &options;
   BatchAnalysis batch;
@@ -144,7 +166,7 @@ private:
   ValueNames names;
   MemoryFloor floor;
   size_t numOps; ///< groups of ops that one stage computes
-  std::chrono::steady_clock::time_point start;
+  Clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::vector<bool> tried;               ///< per candidate
   /// Behind these come last resorts, and behind those more micro-batches.
@@ -161,9 +183,11 @@ private:
   double allowance = 1.05;
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
-  int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
-  std::chrono::steady_clock::time_point firstRejection;
+  double costElsewhere = std::numeric_limits<double>::infinity();
 };
+
+/// Cheaper first; ties by bytes, then time, then order.
+bool isBetter(const CandidateSummary &a, const CandidateSummary &b);
 
 } // namespace kerf::plan
 

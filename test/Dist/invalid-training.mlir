@@ -86,7 +86,7 @@ func.func @unknown_key(%x: tensor<4xf32>) {
 // -----
 
 func.func @twice(%x: tensor<4xf32>) {
-  // expected-error @below {{expected colocation, purpose and loss once each, in this order}}
+  // expected-error @below {{expected colocation, purpose and loss or recomputed once each, in this order}}
   %0 = nn.neg %x {dist.step = #dist.step<update, gradient, colocation 1>} : tensor<4xf32>
   return
 }
@@ -115,6 +115,15 @@ func.func @step_c2(%x: tensor<4xf32>) {
 func.func @step_c3(%x: tensor<4xf32>) {
   // expected-error @below {{an op of the loss is in phase update, expected forward}}
   %0 = nn.neg %x {dist.step = #dist.step<update, loss>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// step C4
+func.func @step_c4(%x: tensor<4xf32>) {
+  // expected-error @below {{an op that is recomputed is in phase backward_weight, expected backward_input}}
+  %0 = nn.neg %x {dist.step = #dist.step<backward_weight, recomputed>} : tensor<4xf32>
   return
 }
 

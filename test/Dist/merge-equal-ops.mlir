@@ -25,6 +25,18 @@ func.func @different(%x: tensor<2xf32>, %y: tensor<2xf32>)
   return %0, %1, %2, %3, %4 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xbf16>, tensor<2xbf16>
 }
 
+// What is recomputed would be held in between if it were merged with its original; two that are recomputed are one.
+// CHECK-LABEL: @recomputed
+// CHECK-NEXT: %[[A:.*]] = nn.relu %{{.*}} {dist.step = #forward_1} : tensor<2xf32>
+// CHECK-NEXT: %[[B:.*]] = nn.relu %{{.*}} {dist.step = #backward_input_1_recomputed} : tensor<2xf32>
+// CHECK-NEXT: return %[[A]], %[[B]], %[[B]]
+func.func @recomputed(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %0 = nn.relu %x {dist.step = #dist.step<forward, colocation 1>} : tensor<2xf32>
+  %1 = nn.relu %x {dist.step = #dist.step<backward_input, colocation 1, recomputed>} : tensor<2xf32>
+  %2 = nn.relu %x {dist.step = #dist.step<backward_input, recomputed>} : tensor<2xf32>
+  return %0, %1, %2 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+
 // What nothing uses goes.
 // CHECK-LABEL: @dead
 // CHECK-NEXT: return

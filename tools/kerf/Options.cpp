@@ -103,12 +103,17 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "Of a pipeline that trains: auto, gpipe or 1f1b")
       ->check(CLI::IsMember({"auto", "gpipe", "1f1b"}))
       ->group(group);
+  app.add_option("--recompute", o.recompute,
+                 "Blocks of a step that are computed again for its backward "
+                 "pass: none, all, K (every K-th), or auto: where memory binds")
+      ->check(recomputation())
+      ->group(group);
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->check(positiveAndFinite())
       ->group(group);
   // A given plan is not searched: options of the search are refused.
   for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
-                           "--memory-limit", "--deadline"})
+                           "--memory-limit", "--deadline", "--recompute"})
     app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option("--fail-phase", o.failPhase, "Let a phase fail")
       ->group(kTestOnly);

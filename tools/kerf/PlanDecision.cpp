@@ -112,8 +112,8 @@ bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
          stagesOf(a) == stagesOf(b) &&
          llvm::all_of(
              std::initializer_list<const char *>{
-                 "micro_batches", "cost", "step_seconds", "bytes_per_rank",
-                 "total_bytes", "peak_memory_bytes"},
+                 "micro_batches", "recompute_every", "cost", "step_seconds",
+                 "bytes_per_rank", "total_bytes", "peak_memory_bytes"},
              [&](const char *key) {
                return numberAt(&a, {key}) == numberAt(&b, {key});
              });
@@ -123,16 +123,18 @@ bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
 /// is the plan itself.
 static std::string noOtherText(const json::Array &list) {
   std::string mesh = meshText(list[0].getAsObject()->getObject("mesh"));
-  bool hasOther = false, isProven = true;
+  bool hasOther = false, isProven = true, isAgain = false;
   for (const json::Value &each : llvm::drop_begin(list)) {
     const json::Object *c = each.getAsObject();
     hasOther |= meshText(c->getObject("mesh")) != mesh;
     isProven &= textAt(c, "status") == "infeasible";
+    isAgain |= c->get("recompute_every") != nullptr;
   }
   return std::string(isProven ? "there is no plan " : "no plan is known ") +
          (hasOther ? "of another mesh"
-                   : "with another number of micro-batches, and no other mesh "
-                     "was looked at");
+                   : std::string("with another number of micro-batches") +
+                         (isAgain ? " or of blocks computed again" : "") +
+                         ", and no other mesh was looked at");
 }
 
 /// Whether two candidates came to one plan: x=4 and x=2,y=2 that both cut the
@@ -177,6 +179,11 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
   auto parts = int64_t(numberAt(&candidate, {"micro_batches"}));
   if (parts > 1)
     text += ", " + std::to_string(parts) + " micro-batches";
+  auto every = int64_t(numberAt(&candidate, {"recompute_every"}));
+  if (every == 1)
+    text += ", all blocks computed again";
+  else if (every > 1)
+    text += ", one of " + std::to_string(every) + " blocks computed again";
   return text;
 }
 

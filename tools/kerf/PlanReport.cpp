@@ -44,6 +44,7 @@ public:
 
 private:
   void printHead();
+  void printRecomputed();
   void printStages();
   void printCollectives();
   void printMemory();
@@ -92,6 +93,35 @@ void Printer::printHead() {
       << text(objective, "cost_model") << "): " << verdictText(objective)
       << "\n";
   printDecision(out, plan);
+  printRecomputed();
+}
+
+/// Blocks that are computed again, what that takes, and what need not be held.
+void Printer::printRecomputed() {
+  const json::Array *blocks = plan.getArray("recompute");
+  if (!blocks || blocks->empty())
+    return;
+  double seconds = 0, bytes = 0;
+  bool isPriced = true;
+  std::vector<std::string> names;
+  for (const json::Value &value : *blocks) {
+    const json::Object *block = value.getAsObject();
+    seconds += number(block, "seconds");
+    bytes += number(block, "bytes");
+    isPriced &= block && block->getNumber("seconds").has_value();
+    std::string first = text(block, "first"), last = text(block, "last");
+    names.push_back(first == last ? first : first + " to " + last);
+  }
+  out << "recompute " << plural(int64_t(blocks->size()), "block");
+  if (isPriced)
+    out << ", " << formatSeconds(seconds)
+        << " of a step, instead of holding up to " << formatBytes(bytes)
+        << " of each micro-batch";
+  out << ": ";
+  if (verbose || names.size() == 1)
+    out << llvm::join(names, "; ") << "\n";
+  else
+    out << names.front() << "; ...; " << names.back() << "\n";
 }
 
 void Printer::printStages() {

@@ -217,6 +217,7 @@ static const char *plannedBy(const Options &o) {
          : o.deadline > 0         ? "--deadline"
          : o.microBatches > 0     ? "--micro-batches"
          : o.schedule != "auto"   ? "--schedule"
+         : o.recompute != "auto"  ? "--recompute"
          : !o.batchDims.empty()   ? "--batch-dim"
          : o.train                ? "--train"
                                   : nullptr;
@@ -293,6 +294,11 @@ void kerf::tool::refuseIdle(const Options &o, bool trains) {
                   std::string(forGpus) +
                       " is for GPUs, expected --devices=cuda:...",
                   {}};
+  if (o.recompute != "auto" && !trains)
+    throw Failure{kUsage,
+                  "--recompute is of a step that trains; inference holds "
+                  "nothing for a backward pass",
+                  {}};
   if (o.schedule != "auto" && !trains)
     throw Failure{kUsage,
                   "--schedule is of a pipeline that trains; inference has but "
@@ -350,6 +356,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.memoryLimitBytes = parseBytes(o.memoryLimit, "--memory-limit");
   if (o.microBatches > 0)
     p.microBatches = o.microBatches;
+  if (o.train && o.recompute == "auto")
+    p.searchRecomputation = true;
+  else if (o.train && o.recompute != "none")
+    result.recomputeEvery = o.recompute == "all" ? 1 : std::stoll(o.recompute);
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
   bool isPlanned =

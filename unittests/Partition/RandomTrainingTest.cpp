@@ -2,9 +2,9 @@
 //
 // Random networks and random functions, made into training steps, under random
 // plans (stages, micro-batches, sub-axes, partial gradients, uneven shards,
-// tied weights): two steps on simulated ranks leave the same parameters,
-// momenta and outputs as two steps of the function as it stands; and run again,
-// the same bits.
+// tied weights, blocks that are computed again): two steps on simulated ranks
+// leave the same parameters, momenta and outputs as two steps of the function
+// as it stands; and run again, the same bits.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomTraining.h"
@@ -17,6 +17,7 @@
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/Register.h"
 #include "kerf/Plan/Plan.h"
+#include "kerf/Plan/Recompute.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -34,7 +35,7 @@ constexpr int kSteps = 2;
 
 struct Coverage {
   int steps = 0, stages = 0, microBatches = 0, sums = 0, kept = 0, levels = 0;
-  int tied = 0, buckets = 0, waits = 0, byAutodiff = 0;
+  int tied = 0, buckets = 0, waits = 0, byAutodiff = 0, recomputed = 0;
   std::map<std::string, int> purposes;
 };
 
@@ -96,6 +97,10 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
     expected.outputs.push_back(std::move(*outputs));
   }
 
+  // Of every second step blocks are computed again.
+  if (seed % 2 == 1)
+    coverage.recomputed += plan::recomputeEvery(main, 1 + seed / 2 % 2);
+  ASSERT_TRUE(succeeded(verify(*module))) << textOf(*module);
   makePlan(*module, mesh, random);
   if (chance(random, 50))
     (*module)->setAttr(
@@ -180,6 +185,7 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.levels, 10);
   EXPECT_GT(coverage.tied, 5);
   EXPECT_GT(coverage.byAutodiff, 80);
+  EXPECT_GT(coverage.recomputed, 50);
   EXPECT_GT(coverage.buckets, 15);
   EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})

@@ -146,27 +146,31 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// `<phase, colocation number, purpose, loss>`, of which all but the phase may
-/// be left out.
+/// `<phase, colocation number, purpose, loss, recomputed>`, of which all but
+/// the phase may be left out.
 Attribute StepAttr::parse(AsmParser &parser, Type) {
   Phase phase = Phase::Forward;
   std::optional<int64_t> colocation;
   std::optional<Purpose> purpose;
-  bool loss = false;
+  bool loss = false, recomputed = false;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() ||
       parseEnum<Phase>(parser, phase, symbolizePhase, "phase"))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
-    if (!colocation && !purpose && !loss &&
+    bool isLast = loss || recomputed;
+    if (!colocation && !purpose && !isLast &&
         succeeded(parser.parseOptionalKeyword("colocation"))) {
       if (parser.parseInteger(colocation.emplace()))
         return {};
-    } else if (!loss && succeeded(parser.parseOptionalKeyword("loss"))) {
+    } else if (!isLast && succeeded(parser.parseOptionalKeyword("loss"))) {
       loss = true;
-    } else if (purpose || loss) {
-      parser.emitError(loc, "expected colocation, purpose and loss once each, "
-                            "in this order");
+    } else if (!isLast &&
+               succeeded(parser.parseOptionalKeyword("recomputed"))) {
+      recomputed = true;
+    } else if (purpose || isLast) {
+      parser.emitError(loc, "expected colocation, purpose and loss or "
+                            "recomputed once each, in this order");
       return {};
     } else if (parseEnum<Purpose>(parser, purpose.emplace(), symbolizePurpose,
                                   "purpose")) {
@@ -176,7 +180,7 @@ Attribute StepAttr::parse(AsmParser &parser, Type) {
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    phase, colocation, purpose, loss);
+                    phase, colocation, purpose, loss, recomputed);
 }
 
 void StepAttr::print(AsmPrinter &printer) const {
@@ -185,12 +189,14 @@ void StepAttr::print(AsmPrinter &printer) const {
     printer << ", colocation " << *getColocation();
   if (getPurpose())
     printer << ", " << stringifyPurpose(*getPurpose());
-  printer << (getLoss() ? ", loss>" : ">");
+  printer << (getLoss() ? ", loss" : "")
+          << (getRecomputed() ? ", recomputed>" : ">");
 }
 
 LogicalResult StepAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                Phase phase, std::optional<int64_t> colocation,
-                               std::optional<Purpose> purpose, bool loss) {
+                               std::optional<Purpose> purpose, bool loss,
+                               bool recomputed) {
   // step C1
   if (phase == Phase::Forward && !colocation && !purpose && !loss)
     return emitError() << "a step that says nothing: forward goes without";
@@ -202,6 +208,10 @@ LogicalResult StepAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (loss && phase != Phase::Forward)
     return emitError() << "an op of the loss is in phase "
                        << stringifyPhase(phase) << ", expected forward";
+  // step C4
+  if (recomputed && phase != Phase::BackwardInput)
+    return emitError() << "an op that is recomputed is in phase "
+                       << stringifyPhase(phase) << ", expected backward_input";
   return success();
 }
 
@@ -358,21 +368,23 @@ struct StepFields {
       colocation = step.getColocation();
       purpose = step.getPurpose();
       loss = step.getLoss();
+      recomputed = step.getRecomputed();
     }
   }
   ~StepFields() {
     loss &= phase == Phase::Forward;
+    recomputed &= phase == Phase::BackwardInput;
     bool nothing = phase == Phase::Forward && !colocation && !purpose && !loss;
     setStep(op, nothing ? StepAttr()
                         : StepAttr::get(op->getContext(), phase, colocation,
-                                        purpose, loss));
+                                        purpose, loss, recomputed));
   }
 
   Operation *op;
   Phase phase = Phase::Forward;
   std::optional<int64_t> colocation;
   std::optional<Purpose> purpose;
-  bool loss = false;
+  bool loss = false, recomputed = false;
 };
 } // namespace
 
@@ -391,7 +403,7 @@ StepAttr dist::phaseOnly(StepAttr step) {
   if (!step || step.getPhase() == Phase::Forward)
     return {};
   return StepAttr::get(step.getContext(), step.getPhase(), std::nullopt,
-                       std::nullopt, false);
+                       std::nullopt, false, step.getRecomputed());
 }
 
 Phase dist::getPhase(Operation *op) {
@@ -436,6 +448,17 @@ bool dist::isOfLoss(Operation *op) {
 void dist::setOfLoss(Operation *op, bool isOfLoss) {
   StepFields fields(op);
   fields.loss = isOfLoss;
+}
+
+bool dist::isRecomputed(Operation *op) {
+  StepAttr step = getStep(op);
+  return step && step.getRecomputed();
+}
+
+void dist::setRecomputed(Operation *op) {
+  StepFields fields(op);
+  fields.phase = Phase::BackwardInput;
+  fields.recomputed = true;
 }
 
 ReductionReach dist::getReductionReach(Operation *op) {

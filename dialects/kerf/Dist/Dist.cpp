@@ -58,6 +58,8 @@ private:
       os << '_' << stringifyPurpose(*step.getPurpose());
     if (step.getLoss())
       os << "_loss";
+    if (step.getRecomputed())
+      os << "_recomputed";
   }
 
   static void name(PlanAttr plan, raw_ostream &os) {

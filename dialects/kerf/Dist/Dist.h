@@ -79,11 +79,16 @@ void setPurpose(mlir::Operation *op, std::optional<Purpose> purpose);
 /// Whether an op of the forward phase comes after the model's own output.
 bool isOfLoss(mlir::Operation *op);
 void setOfLoss(mlir::Operation *op, bool isOfLoss);
+/// Whether the op repeats one of the forward phase for the backward phase.
+bool isRecomputed(mlir::Operation *op);
+/// Makes it such an op, of phase backward_input.
+void setRecomputed(mlir::Operation *op);
 /// Null: the op is forward and has no other entry.
 StepAttr getStep(mlir::Operation *op);
 /// Sets the step; null removes it.
 void setStep(mlir::Operation *op, StepAttr step);
-/// A step with the op's phase and nothing else; null: forward.
+/// A step with the op's phase, whether it is recomputed, and nothing else;
+/// null: forward.
 StepAttr phaseOnly(StepAttr step);
 
 /// Over which samples the op's sums over the batch are meant.

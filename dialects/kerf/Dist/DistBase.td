@@ -18,14 +18,15 @@ def Dist_Dialect : Dialect {
     |---|---|---|
     | `dist.sharding` | function arguments, function results | `#dist.sharding` |
     | `dist.plan` | every op | `#dist.plan<...>`: a sharding per operand and result, the pipeline stage |
-    | `dist.step` | ops of a training step | `#dist.step<...>`: phase, colocation, purpose, loss |
+    | `dist.step` | ops of a training step | `#dist.step<...>`: phase, colocation, purpose, loss, recomputed |
     | `dist.local_reduction` | ops of a training step | `#dist<reach micro_batch>`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `#dist<reach device>`: neither is what it reduces over any axis (BatchNorm's statistics) |
     | `dist.schedule_kind` | the module of a training step | `#dist<schedule_kind gpipe>` (all forward, then all backward) or `one_f_one_b` (one forward, one backward, in turn) |
 
     After partitioning, types are local and values move through collectives.
     What is left on ops is `dist.sharding` and `dist.global_type` on sources
     (weights) and inputs of a schedule, from which a package knows what each
-    rank holds, and the phase of their `dist.step`. A stage's function has
+    rank holds, and of their `dist.step` the phase and whether they are
+    recomputed. A stage's function has
     `dist.part`, its arguments and results `dist.sharding`, `dist.global_type`
     and
 

@@ -38,21 +38,27 @@ def Dist_StepAttr : Dist_Attr<"Step", "step"> {
   let description = [{
     The phase; a number that ops of one layer share (`colocation`: they belong to
     one stage); the purpose of data that is moved for the op (`purpose`); whether
-    an op of the forward phase comes after the model's own output (`loss`).
+    an op of the forward phase comes after the model's own output (`loss`);
+    whether the op repeats one of the forward phase for the backward phase
+    (`recomputed`). An op that is recomputed is never merged with its original,
+    whose result would then be held in between.
 
     ```mlir
     #dist.step<backward_weight, colocation 3, gradient>
     #dist.step<forward, colocation 9, statistics, loss>
+    #dist.step<backward_input, colocation 3, recomputed>
     ```
 
     Dumps write it by name: `#backward_weight_3_gradient`. An op without it is of
     the forward phase.
 
     C1: it says something: a forward phase alone is left out. C2: the number is
-    not negative. C3: only what is forward is of the loss.
+    not negative. C3: only what is forward is of the loss. C4: only what is
+    backward_input is recomputed.
   }];
   let parameters = (ins "::kerf::dist::Phase":$phase, "std::optional<int64_t>":$colocation,
-                        "std::optional<::kerf::dist::Purpose>":$purpose, "bool":$loss);
+                        "std::optional<::kerf::dist::Purpose>":$purpose, "bool":$loss,
+                        "bool":$recomputed);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

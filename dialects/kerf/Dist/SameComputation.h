@@ -2,7 +2,9 @@
 //
 // DenseSet<Operation *, SameComputation> holds one op of each kind: two ops are
 // the same if name, types, operands and attributes are, except dist.plan and
-// dist.step, which say where and when an op runs, not what it computes.
+// dist.step, which say where and when an op runs, not what it computes. An op
+// that is recomputed is not the same as its original, though: it computes again
+// what is not to be held.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_SAMECOMPUTATION_H
@@ -30,7 +32,8 @@ struct SameComputation : llvm::DenseMapInfo<mlir::Operation *> {
         return false;
     auto *left = const_cast<mlir::Operation *>(a);
     auto *right = const_cast<mlir::Operation *>(b);
-    return Equivalence::isEquivalentTo(left, right, kIgnored) &&
+    return isRecomputed(left) == isRecomputed(right) &&
+           Equivalence::isEquivalentTo(left, right, kIgnored) &&
            llvm::equal(computed(left), computed(right));
   }
 

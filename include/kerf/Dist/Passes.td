@@ -10,7 +10,8 @@ def MergeEqualOps : Pass<"merge-equal-ops"> {
     Two ops of a block without effects are equal if name, operands, types and
     attributes are, except `dist.step` and `dist.plan`: the part of a step to
     which an op belongs does not change what it computes. The first one stays,
-    and keeps its step. (`cse` compares all attributes, so equal ops of forward
+    and keeps its step. Ops that are `recomputed` merge with each other alone.
+    (`cse` compares all attributes, so equal ops of forward
     and backward would not merge.) Ops without uses are removed as well.
 
     ```mlir

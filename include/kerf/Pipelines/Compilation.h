@@ -60,6 +60,9 @@ struct CompilationOptions {
   /// What makes the model a training step; none: inference.
   std::optional<autodiff::AutodiffOptions> training;
   plan::PlanOptions plan;
+  /// Every how many blocks of a training step one is computed again (pass
+  /// recompute); 0: none.
+  int64_t recomputeEvery = 0;
   std::string machine; ///< that names plan.machine, or the file it is from
   /// A plan.json to use instead of planning, and where it came from.
   std::optional<llvm::json::Value> givenPlan;

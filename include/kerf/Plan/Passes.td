@@ -56,6 +56,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,
     Option<"schedule", "schedule", "std::string", "\"auto\"",
            "Of a pipeline that trains: auto, gpipe or 1f1b">,
+    Option<"recompute", "recompute", "std::string", "\"none\"",
+           "Of a step, blocks to compute again: none, or auto: where the memory limit binds">,
     ListOption<"shard", "shard", "std::string", "Hints: REGEX=[{tp},{}]">,
   ];
   let dependentDialects = ["::kerf::dist::DistDialect"];
@@ -78,6 +80,53 @@ def ApplyPlan : Pass<"apply-plan", "::mlir::ModuleOp"> {
     Option<"plan", "plan", "std::string", "\"\"", "A plan.json">,
     Option<"devices", "devices", "int64_t", "1", "Number of devices">,
     Option<"machine", "machine", "std::string", "\"h100-8\"", "Machine preset, or machine.json">,
+  ];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def Recompute : Pass<"recompute", "::mlir::ModuleOp"> {
+  let summary = "Compute blocks of a training step again for its backward pass";
+  let description = [{
+    Activation checkpointing: of each `every`-th block of the forward pass only
+    what goes into it and what comes out of it is held. What the backward pass
+    reads besides is computed again in front of it, by ops that are `recomputed`
+    (`dist.step`). Blocks are found from what repeats in the function, else from
+    where one value alone crosses. All ops of a block get one colocation, so they
+    lie in one stage.
+
+    ```mlir
+    #forward0 = #dist.step<forward, colocation 0>
+    #forward1 = #dist.step<forward, colocation 1>
+    #forward2 = #dist.step<forward, colocation 2>
+    #loss = #dist.step<forward, colocation 3, loss>
+    #gradient1 = #dist.step<backward_input, colocation 1>
+    func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
+      %h = nn.matmul %x, %w {dist.step = #forward0} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %y = nn.gelu %h {dist.step = #forward1} : tensor<8x4xf32>
+      %z = nn.tanh %y {dist.step = #forward2} : tensor<8x4xf32>
+      %l = nn.reduce sum %z dims [0, 1] {dist.step = #loss} : (tensor<8x4xf32>) -> tensor<f32>
+      %d = nn.mul %h, %y {dist.step = #gradient1} : tensor<8x4xf32>
+      return %l, %d : tensor<f32>, tensor<8x4xf32>
+    }
+    // becomes
+    #forward0 = #dist.step<forward, colocation 0>
+    #forward2 = #dist.step<forward, colocation 2>
+    #loss = #dist.step<forward, colocation 3, loss>
+    #recomputed0 = #dist.step<backward_input, colocation 0, recomputed>
+    #gradient0 = #dist.step<backward_input, colocation 0>
+    func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
+      %h = nn.matmul %x, %w {dist.step = #forward0} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %y = nn.gelu %h {dist.step = #forward0} : tensor<8x4xf32>
+      %z = nn.tanh %y {dist.step = #forward2} : tensor<8x4xf32>
+      %l = nn.reduce sum %z dims [0, 1] {dist.step = #loss} : (tensor<8x4xf32>) -> tensor<f32>
+      %again = nn.matmul %x, %w {dist.step = #recomputed0} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %d = nn.mul %again, %y {dist.step = #gradient0} : tensor<8x4xf32>
+      return %l, %d : tensor<f32>, tensor<8x4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"every", "every", "int64_t", "1", "Every how many blocks one is computed again; 0: none">,
   ];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }

@@ -68,6 +68,10 @@ struct PlanOptions {
   std::optional<int64_t> microBatches;
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
+  /// Blocks of a training step that are computed again for the backward pass,
+  /// besides what is in the function: nothing where false; where true as many
+  /// as make the plan cheapest, if the memory limit binds.
+  bool searchRecomputation = false;
   /// A device may compute any share of the operations, even where the objective
   /// is volume and the mesh is searched.
   bool anyShareOfWork = false;
@@ -83,6 +87,8 @@ struct PlanOptions {
 struct CandidateSummary {
   std::vector<std::pair<std::string, int64_t>> mesh;
   int64_t microBatches = 1;
+  /// Of how many blocks one is computed again; 0: of none.
+  int64_t recomputeEvery = 0;
   Status status = Status::Unknown;
   /// Objective level 0 of the best plan found and the proven bound, in the
   /// objective's unit (seconds, or bytes of the busiest rank).
@@ -97,6 +103,15 @@ struct CandidateSummary {
 struct StageSummary {
   int64_t index = 0, nodes = 0, flops = 0;
   double seconds = 0;
+};
+
+/// A block of the forward pass that is computed again (Recompute.h).
+struct RecomputedBlock {
+  std::string first, last; ///< values that it begins and ends with
+  double seconds = 0;      ///< of a step: what is computed and moved again
+  /// Of its values that are computed again instead of held: bytes of a device,
+  /// for each micro-batch.
+  int64_t bytes = 0;
 };
 
 /// The three pure cuts of the article: what each would send in one training
@@ -117,6 +132,7 @@ struct PlanResult {
   std::vector<CandidateSummary> candidates; ///< best first
   std::string candidateSet;                 ///< in words
   std::vector<StageSummary> stages;
+  std::vector<RecomputedBlock> recomputed;
   PureCuts pureCuts;
   struct Memory {
     int64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0,
@@ -141,7 +157,7 @@ mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
                                        const PlanOptions &options,
                                        PlanError &error, std::string &message);
 
-class Planner;
+class StepPlanner;
 
 /// A search that can go on: what is laid out for a plan is known once it is
 /// lowered, and where that is more than the limit, the next best plan is asked
@@ -167,7 +183,7 @@ public:
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PlanOptions options;
-  std::unique_ptr<Planner> planner;
+  std::unique_ptr<StepPlanner> planner;
 };
 
 /// Sets the shardings, stages and mesh that a plan.json names. Values that the

@@ -66,6 +66,11 @@ static std::string nameOf(const CandidateSummary &candidate) {
   if (candidate.microBatches > 1)
     name +=
         " with " + std::to_string(candidate.microBatches) + " micro-batches";
+  if (candidate.recomputeEvery == 1)
+    name += " with all blocks computed again";
+  else if (candidate.recomputeEvery > 1)
+    name += " with one of " + std::to_string(candidate.recomputeEvery) +
+            " blocks computed again";
   if (candidate.peakMemoryBytes > 0)
     name += " (" + shortBytes(candidate.peakMemoryBytes) + ")";
   return name;

@@ -3,7 +3,8 @@
 // The "values" of plan.json: for each value its sharding, the sharding in which
 // several uses share it, those of the operands of the op that makes it, and the
 // stage. Read back, edited or not, they give the same attributes that planning
-// writes. Everything is checked before anything is changed.
+// writes. Blocks that the plan computes again are made first; but for these,
+// everything is checked before anything is changed.
 //
 //===----------------------------------------------------------------------===//
 #include "../WriteBack.h"
@@ -12,6 +13,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Format/Schemas.h"
+#include "kerf/Plan/Recompute.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -418,6 +420,42 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   return success();
 }
 
+/// Computes the blocks again that the plan names by a value in each.
+static LogicalResult recomputeAsIn(const json::Value &plan,
+                                   func::FuncOp function,
+                                   std::string &message) {
+  const json::Object *root = plan.getAsObject();
+  const json::Value *list = root ? root->get("recompute") : nullptr;
+  if (!list)
+    return success();
+  const json::Array *entries = list->getAsArray();
+  if (!entries) {
+    message = "recompute: is no list of blocks";
+    return failure();
+  }
+  std::vector<std::string> firsts;
+  for (const json::Value &entry : *entries) {
+    const json::Object *block = entry.getAsObject();
+    std::optional<StringRef> first =
+        block ? block->getString("first") : std::nullopt;
+    if (!first) {
+      message = "recompute: a block has no value \"first\"";
+      return failure();
+    }
+    firsts.push_back(first->str());
+  }
+  if (firsts.empty())
+    return success();
+  std::string unknown;
+  FailureOr<std::vector<size_t>> blocks = blocksOf(function, firsts, unknown);
+  if (failed(blocks)) {
+    message = "recompute: no block of the model begins with '" + unknown + "'";
+    return failure();
+  }
+  recomputeBlocks(function, *blocks);
+  return success();
+}
+
 LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const json::Value &plan,
                                         const PlanOptions &options,
@@ -428,5 +466,7 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
     message = "the module has no function @main";
     return failure();
   }
+  if (failed(recomputeAsIn(plan, function, message)))
+    return failure();
   return Reader(module, function, plan, message).run(options, result);
 }

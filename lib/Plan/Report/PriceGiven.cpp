@@ -2,6 +2,7 @@
 #include "PriceGiven.h"
 
 #include "../Model/MemoryFloor.h"
+#include "../Recompute/Describe.h"
 #include "PureCuts.h"
 
 using namespace mlir;
@@ -114,6 +115,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
       break;
     Graph graph(function, candidate, own, batch, dimBlocks, names, floor);
     result = describeCut(graph, StagePlan(), function, own);
+    result.recomputed = describeRecomputed(function);
     result.isPriced = false;
     result.solver = "given";
     std::optional<Solution> solution;
@@ -125,6 +127,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     if (!stages.feasible)
       break;
     result = describeCut(graph, stages, function, own);
+    result.recomputed = describeRecomputed(function, &graph, *solution);
     result.cost = result.stepSeconds;
     result.solver = "given";
     break;

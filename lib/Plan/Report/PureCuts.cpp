@@ -68,7 +68,8 @@ static int64_t flopsOf(Operation &op) {
 int64_t kerf::plan::countFlops(func::FuncOp function) {
   cost::Int128 flops = 0;
   for (Operation &op : function.getBody().front())
-    flops += flopsOf(op);
+    if (!dist::isRecomputed(&op))
+      flops += flopsOf(op);
   return cost::saturate(flops);
 }
 

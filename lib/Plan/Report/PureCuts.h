@@ -25,7 +25,8 @@ struct ParameterCount {
 };
 ParameterCount countParameters(mlir::func::FuncOp function);
 
-/// Floating-point operations of the function on its present shapes.
+/// Floating-point operations of the function on its present shapes, without
+/// what it computes a second time.
 int64_t countFlops(mlir::func::FuncOp function);
 
 /// `numDevices` devices. Layers of the vertical cut are the ops that contract

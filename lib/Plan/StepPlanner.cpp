@@ -1,0 +1,307 @@
+//===- StepPlanner.cpp - a function, and with blocks computed again -------===//
+#include "StepPlanner.h"
+
+#include "kerf/Plan/Recompute.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+/// Of how many blocks one is computed again, in the order in which they are
+/// searched: what takes least memory first.
+static constexpr int64_t kEvery[] = {1, 2, 4};
+/// Nobody waits for longer unasked.
+static constexpr double kMaxSeconds = 60;
+/// Of a deadline, under a limit that the user has set: what the step as it is
+/// may take of it.
+static constexpr double kShareAsItIs = 0.6;
+
+StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
+                         const PlanOptions &options)
+    : module(module), function(function), options(options) {
+  Variant &first = variants.emplace_back();
+  first.options = options;
+  first.planner = std::make_unique<Planner>(function, first.options, start);
+  if (mayRecompute() && options.memoryLimitBytes)
+    first.options.deadlineSeconds *= kShareAsItIs;
+}
+
+bool StepPlanner::mayRecompute() {
+  return options.searchRecomputation && asItIs().isTraining() &&
+         options.solver == SolverKind::Auto && memoryLimitOf(options);
+}
+
+StepPlanner::Variant *StepPlanner::addVariant(int64_t every) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  auto main = copy->lookupSymbol<func::FuncOp>(function.getName());
+  if (!recomputeEvery(main, every))
+    return nullptr;
+  Variant &variant = variants.emplace_back();
+  variant.every = every;
+  variant.options = options;
+  variant.module = std::move(copy);
+  variant.planner = std::make_unique<Planner>(main, variant.options, start);
+  return &variant;
+}
+
+void StepPlanner::searchVariants() {
+  hasVariants = true;
+  std::vector<int64_t> chosen;
+  size_t count = countBlocks(function), known = 0;
+  for (int64_t every : kEvery)
+    if (size_t blocks = (count + every - 1) / every; blocks != known) {
+      chosen.push_back(every);
+      known = blocks;
+    }
+  for (auto [number, every] : llvm::enumerate(chosen)) {
+    double left = options.deadlineSeconds - asItIs().elapsed();
+    bool isLate =
+        options.deadlineSeconds > 0 && left < 0.05 * options.deadlineSeconds;
+    if (isLate || asItIs().isStopped()) {
+      unsearched.push_back(every);
+      continue;
+    }
+    Variant *variant = addVariant(every);
+    if (!variant)
+      continue;
+    if (options.deadlineSeconds > 0)
+      variant->options.deadlineSeconds =
+          asItIs().elapsed() +
+          left / static_cast<double>(chosen.size() - number);
+    compare();
+    PlanError error = PlanError::None;
+    std::string message;
+    (void)variant->planner->search(error, message);
+  }
+  compare();
+}
+
+std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
+  std::pair<Variant *, Attempt *> found = {nullptr, nullptr};
+  for (Variant &variant : variants)
+    if (Attempt *own = variant.planner->best();
+        own && (!found.second || isBetter(own->summary, found.second->summary)))
+      found = {&variant, own};
+  return found;
+}
+
+void StepPlanner::compare() {
+  for (Variant &variant : variants) {
+    double cost = std::numeric_limits<double>::infinity();
+    for (Variant &other : variants)
+      if (Attempt *best = other.planner->best();
+          &other != &variant && best && best->summary.reason.empty())
+        cost = std::min(cost, best->summary.cost);
+    variant.planner->compareWith(cost);
+  }
+}
+
+LeastMemory StepPlanner::leastMemory() const {
+  LeastMemory least = {std::numeric_limits<int64_t>::max(),
+                       std::numeric_limits<int64_t>::max()};
+  for (const Variant &variant : variants) {
+    LeastMemory own = variant.planner->leastMemory();
+    least.proven = std::min(least.proven, own.proven);
+    least.predicted = std::min(least.predicted, own.predicted);
+  }
+  if (!unsearched.empty())
+    least.proven = 0;
+  return least;
+}
+
+std::vector<CandidateSummary> StepPlanner::summaries() const {
+  std::vector<CandidateSummary> all;
+  for (const Variant &variant : variants)
+    for (CandidateSummary &summary : variant.planner->summaries()) {
+      summary.recomputeEvery = variant.every;
+      all.push_back(std::move(summary));
+    }
+  return all;
+}
+
+FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
+                                       std::string &message) {
+  Attempt *first = asItIs().search(error, message);
+  auto stopped = [&] {
+    error = PlanError::Stopped;
+    message = "planning was ended before there was a plan";
+    int64_t least = leastMemory().predicted;
+    if (std::optional<int64_t> limit = memoryLimitOf(options);
+        limit && least < std::numeric_limits<int64_t>::max())
+      message += " that fits in memory: the smallest that was found needs "
+                 "about " +
+                 bytesText(least) + " per device, the limit is " +
+                 bytesText(*limit);
+    return failure();
+  };
+  if (first && mayRecompute() && asItIs().isLimitBinding())
+    searchVariants();
+  auto [variant, found] = best();
+  if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
+    return stopped();
+  if (!first)
+    return failure();
+  if (found->summary.reason.empty())
+    return write(*variant, *found, target);
+  if (std::optional<std::string> wrong = asItIs().wrongRequest()) {
+    error = PlanError::BadRequest;
+    message = std::move(*wrong);
+    return failure();
+  }
+  Infeasibility why = explainInfeasible(
+      options, leastMemory(), candidateNotes(summaries()),
+      [&](const PlanOptions &trial) {
+        // Reasons are found in what is left of the time; they are nothing that
+        // the search for a plan has reached.
+        PlanOptions own = trial;
+        own.progress = nullptr;
+        if (options.deadlineSeconds > 0) {
+          double left = options.deadlineSeconds - asItIs().elapsed();
+          if (left <= 0)
+            return Tried();
+          own.deadlineSeconds = std::min(own.deadlineSeconds, left);
+        }
+        return StepPlanner(module, function, own).tryOut();
+      });
+  if (asItIs().isStopped())
+    return stopped();
+  error = why.error;
+  message = std::move(why.message);
+  return failure();
+}
+
+Tried StepPlanner::tryOut() {
+  Tried tried = asItIs().tryOut();
+  if (tried.verdict == Trial::Found || !mayRecompute() ||
+      !asItIs().isLimitBinding())
+    return tried;
+  // With all blocks computed again a plan takes least.
+  Variant *all = addVariant(kEvery[0]);
+  if (!all)
+    return tried;
+  Tried again = all->planner->tryOut();
+  tried.leastBytes = std::min(tried.leastBytes, again.leastBytes);
+  if (again.verdict == Trial::Found ||
+      (again.verdict == Trial::Unknown && tried.verdict == Trial::None))
+    tried.verdict = again.verdict;
+  return tried;
+}
+
+PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
+  PlanResult result = variant.planner->describe(best);
+  for (CandidateSummary &candidate : result.candidates)
+    candidate.recomputeEvery = variant.every;
+  for (Variant &other : variants) {
+    if (&other == &variant)
+      continue;
+    result.lowerBound =
+        std::min(result.lowerBound, other.planner->lowerBound());
+    for (CandidateSummary &candidate : other.planner->allSummaries()) {
+      candidate.recomputeEvery = other.every;
+      result.candidates.push_back(std::move(candidate));
+    }
+  }
+  for (int64_t every : unsearched) {
+    CandidateSummary &left = result.candidates.emplace_back();
+    left.mesh = best.summary.mesh;
+    left.microBatches = best.summary.microBatches;
+    left.recomputeEvery = every;
+    left.reason = Planner::whyUnsearched(asItIs().isStopped());
+    result.lowerBound = 0;
+  }
+  llvm::stable_sort(result.candidates, isBetter);
+  result.gap =
+      result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
+  size_t tried = result.candidates.size();
+  result.candidateSet = std::to_string(tried) +
+                        (tried == 1 ? " mesh" : " meshes") +
+                        variant.planner->candidateSetText().str();
+  if (mayRecompute())
+    result.candidateSet +=
+        ", nothing computed again in the backward pass; where the memory limit "
+        "rules out what is cheapest then, also all blocks of the forward pass, "
+        "every second and every fourth";
+  return result;
+}
+
+FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
+                                         ModuleOp target) {
+  PlanResult result = describe(variant, best);
+  (void)recomputeEvery(target.lookupSymbol<func::FuncOp>(function.getName()),
+                       variant.every);
+  variant.planner->write(best, target);
+  written = &variant;
+  result.planningSeconds = asItIs().elapsed();
+  return result;
+}
+
+void StepPlanner::reject(int64_t laidOutBytes) {
+  if (leastLaidOut == std::numeric_limits<int64_t>::max())
+    firstRejection = Clock::now();
+  leastLaidOut = std::min(leastLaidOut, laidOutBytes);
+  compare();
+  written->planner->reject(laidOutBytes);
+  compare();
+  if (mayRecompute() && !hasVariants)
+    return searchVariants();
+  for (Variant &variant : variants)
+    if (&variant != written) {
+      variant.planner->reopen();
+      compare();
+    }
+}
+
+FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
+  std::chrono::duration<double> seconds = Clock::now() - firstRejection;
+  auto [variant, found] = best();
+  if (found->summary.reason.empty() && seconds.count() < kMaxSeconds)
+    return write(*variant, *found, target);
+  message =
+      (asItIs().isStopped() ? "planning was ended before there was a plan"
+                            : "no plan was found") +
+      std::string(" that fits in memory: the least that was laid out needs ") +
+      bytesText(leastLaidOut) + " per device, the limit is " +
+      bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
+  return failure();
+}
+
+static func::FuncOp functionOf(ModuleOp module, PlanError &error,
+                               std::string &message) {
+  error = PlanError::None;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (function && llvm::hasSingleElement(function.getBody()))
+    return function;
+  error = PlanError::BadRequest;
+  message = "the module has no function @main of one block";
+  return {};
+}
+
+FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
+                                             const PlanOptions &options,
+                                             PlanError &error,
+                                             std::string &message) {
+  func::FuncOp function = functionOf(module, error, message);
+  if (!function)
+    return failure();
+  return StepPlanner(module, function, options).run(module, error, message);
+}
+
+Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)
+    : module(std::move(module)), options(options) {}
+Planning::~Planning() = default;
+
+FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
+                                    std::string &message) {
+  func::FuncOp function = functionOf(*module, error, message);
+  if (!function)
+    return failure();
+  planner = std::make_unique<StepPlanner>(*module, function, options);
+  return planner->run(target, error, message);
+}
+
+FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
+                                           ModuleOp target,
+                                           std::string &message) {
+  planner->reject(laidOutBytes);
+  return planner->next(target, message);
+}
