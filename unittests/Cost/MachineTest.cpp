@@ -71,7 +71,7 @@ TEST(Machine, PresetErrors) {
       presetError("h100", 0),
       "unknown machine \"h100\", expected a JSON file or one of cpu, "
       "h100-D, h200-D, a100-40gb-D, a100-80gb-D, l40s-D, GPU-DxN, pcie-8, "
-      "ethernet-N");
+      "ethernet-N (D is 1, 4 or 8)");
   EXPECT_NE(presetError("h100-3", 0), "");
   EXPECT_NE(presetError("a100-8", 0), "");
   EXPECT_NE(presetError("ethernet-0", 0), "");
