@@ -42,10 +42,9 @@ public:
       x = node.make<RoundOp>({x});
     Value below = node.make<FloorOp>({x}), rest = node.sub(x, below);
     // Neighbours begin with the one below, or with cubic before that.
-    Value offsets = node.add(node.iota(taps, elementOf(x)),
-                             -double((taps - 1) / 2));
-    Value index =
-        node.cast(node.add(below, offsets), node.ops.getI64Type());
+    Value offsets =
+        node.add(node.iota(taps, elementOf(x)), -double((taps - 1) / 2));
+    Value index = node.cast(node.add(below, offsets), node.ops.getI64Type());
     Value weights = weightsAt(node.make<AbsOp>({node.sub(rest, offsets)}));
     return inside(index, size, weights);
   }
