@@ -103,6 +103,22 @@ exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768x
   exec.return
 }
 
+// A cache that is written, and a router's choice: each element has its thread.
+// CHECK-LABEL: .visible .entry kerf_c1(
+// CHECK: bar.sync
+// CHECK: st.global.v4.b32
+// CHECK-LABEL: .visible .entry kerf_c2(
+// CHECK-NOT: bar.sync
+// CHECK: setp.{{(gt|lt)}}.f32
+// CHECK: st.global.b64
+exec.func @g(%i: memref<8x4xi64>, %u: memref<8x4x64xf32>, %x: memref<8x512x64xf32>, %p: memref<512x8xf32>, %k: memref<512x2xi64>)
+    attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 0 : i64} {
+  exec.scatter 1 "/cache" set outer 8 rows 512 inner 64 count 4
+    indices(%i : memref<8x4xi64>) updates(%u : memref<8x4x64xf32>) base(%x : memref<8x512x64xf32>) dst(%x : memref<8x512x64xf32>)
+  exec.top_k 2 "/router" outer 512 rows 8 count 2 src(%p : memref<512x8xf32>) dst(%k : memref<512x2xi64>)
+  exec.return
+}
+
 // The module that is left says how to launch them.
 // CHECK: exec.kernel @gelu
 // CHECK-SAME: cuda = #exec.gpu_kernel<"kerf_k0" grid [96, 1, 1] block [256, 1, 1] bytes [393216, 3072, 393216] reads 2>
@@ -110,3 +126,7 @@ exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768x
 // CHECK-SAME: reads 2 fails>
 // CHECK: exec.scatter_add 0
 // CHECK-SAME: cuda <"kerf_c0" grid
+// CHECK: exec.scatter 1
+// CHECK-SAME: cuda <"kerf_c1" grid
+// CHECK: exec.top_k 2
+// CHECK-SAME: cuda <"kerf_c2" grid [16, 1, 1] block [256, 1, 1]

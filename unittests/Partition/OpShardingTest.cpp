@@ -145,9 +145,9 @@ protected:
 
   /// Checks the last op of @main in `text`. Operands in which it is linear are
   /// sums over a dimension of size 3 of the function's arguments, made here.
-  void checkOp(const char *text) {
+  void checkOp(llvm::StringRef text) {
     auto module = parseSourceString<ModuleOp>(text, &context);
-    ASSERT_TRUE(module) << text;
+    ASSERT_TRUE(module) << text.str();
     auto main = module->lookupSymbol<func::FuncOp>("main");
     Block &block = main.getBody().front();
     Operation *op = block.getTerminator()->getPrevNode();
