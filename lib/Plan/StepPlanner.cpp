@@ -27,7 +27,10 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
 }
 
 bool StepPlanner::mayRecompute() {
+  // Of the fewest bytes nothing is gained by it, and there the share of the
+  // work rules out as much as memory does.
   return options.searchRecomputation && asItIs().isTraining() &&
+         options.objective == Objective::Time &&
          options.solver == SolverKind::Auto && memoryLimitOf(options);
 }
 
