@@ -339,7 +339,7 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.quiet = o.quiet;
   t.verbose = o.verbose;
   t.stop = &stopSignal;
-  if (o.precision != "f16" && (o.lossScale > 0 || o.lossScaleInterval != 2000))
+  if (o.precision != "f16" && (o.lossScale > 0 || o.lossScaleInterval > 0))
     throw Failure{kUsage,
                   "--loss-scale and --loss-scale-interval are of "
                   "--precision=f16",
