@@ -71,8 +71,7 @@ int64_t StageMemory::gatheredFor(OpOperand &use) const {
 /// while they read.
 int64_t StageMemory::filledFor(OpOperand &use) const {
   auto ruled = dyn_cast<ShardingRuleInterface>(use.getOwner());
-  LibraryWork work = libraryWorkOf(use.getOwner());
-  if (!ruled || (work != LibraryWork::Product && work != LibraryWork::Call) ||
+  if (!ruled || !isLibraryCall(libraryWorkOf(use.getOwner())) ||
       isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp()))
     return 0;
   auto type = tensorType(use.get());
