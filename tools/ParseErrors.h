@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ inline std::string unknownArgument(const CLI::App &app) {
   if (rest.empty())
     return "";
   std::string flag = rest.front().substr(0, rest.front().find('='));
+  for (const CLI::App *sub :
+       app.get_subcommands([](const CLI::App *) { return true; }))
+    for (const CLI::Option *option : sub->get_options())
+      if (!app.get_subcommands().empty() && flag.compare(0, 2, "--") == 0 &&
+          option->check_lname(flag.substr(2)) &&
+          kerf::rt::closestName(flag, names) != flag)
+        return "unknown argument " + rest.front() + ", which is of " +
+               app.get_name() + (app.get_name().empty() ? "" : " ") +
+               sub->get_name();
   std::string close = flag.compare(0, 2, "--") == 0
                           ? kerf::rt::closestName(flag, names)
                           : std::string();
@@ -64,6 +74,22 @@ inline std::string unknownCommand(const CLI::App &app,
          (close.empty() ? "" : ", did you mean " + close + "?");
 }
 
+/// As all other messages say what is expected: "a, b or c".
+inline std::string inOwnWords(const std::string &message) {
+  std::smatch found;
+  static const std::regex set("(.*): (.*) not in \\{(.*)\\}"),
+      range("(.*): Value (.*) not in range (.*) to (.*)");
+  if (std::regex_match(message, found, range))
+    return found.str(1) + ": '" + found.str(2) + "', expected " + found.str(3) +
+           " to " + found.str(4);
+  if (!std::regex_match(message, found, set))
+    return message;
+  std::string names = std::regex_replace(found.str(3), std::regex(","), ", ");
+  if (size_t last = names.rfind(", "); last != std::string::npos)
+    names.replace(last, 2, " or ");
+  return found.str(1) + ": '" + found.str(2) + "', expected " + names;
+}
+
 /// One line.
 inline std::string describeParseError(const CLI::App &app,
                                       const CLI::ParseError &error) {
@@ -75,7 +101,7 @@ inline std::string describeParseError(const CLI::App &app,
   for (char &c : message)
     if (c == '\n')
       c = ' ';
-  return message;
+  return inOwnWords(message);
 }
 
 } // namespace kerf::tool

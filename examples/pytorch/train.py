@@ -18,6 +18,7 @@ subprocess.run(["kerf", "train", "model.onnx", "--loss=cross_entropy(logits,labe
                 "--data=train.npz", "--batch-size=32", "--epochs=20", "-o", "trained.onnx"], check=True)
 
 trained = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in onnx.load("trained.onnx").graph.initializer}
+assert not [name for name in trained if name.rpartition(".")[0] in trained], "copies were trained apart: kerf train --tied=NAME"
 counters = [name for name in model.state_dict() if name.endswith("num_batches_tracked")]  # of BatchNorm: no graph has them
 model.load_state_dict({name: trained[name] for name in model.state_dict() if name not in counters}, strict=False)
 

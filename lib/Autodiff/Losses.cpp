@@ -15,6 +15,7 @@
 
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
+#include "kerf/Support/DescribeType.h"
 #include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
@@ -57,12 +58,6 @@ private:
   GradientBuilder b;
 };
 
-std::string describe(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
 } // namespace
 
 FailureOr<Value> LossBuilder::findPrediction() {
@@ -76,7 +71,7 @@ FailureOr<Value> LossBuilder::findPrediction() {
     Value value = step.terminator()->getOperand(index);
     if (!isa<FloatType>(typeOf(value).getElementType()))
       return step.request("option loss: output '" + spec.prediction + "' is " +
-                          describe(value.getType()) + ", expected floats");
+                          describeType(value.getType()) + ", expected floats");
     return b.widen(value);
   }
   if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
@@ -103,8 +98,8 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
   }
   if (known)
     return step.request("option loss: target '" + spec.target + "' is " +
-                        describe(known.getType()) + ", expected " +
-                        describe(type));
+                        describeType(known.getType()) + ", expected " +
+                        describeType(type));
   // The leading dimension is the batch where the inputs' is.
   std::optional<int64_t> batchDim;
   for (unsigned index = 0; index < step.main.getNumArguments(); ++index) {
@@ -123,7 +118,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   if (shape.empty())
     return step.request("option loss: output '" + spec.prediction + "' is " +
-                        describe(x.getType()) + ", expected classes last");
+                        describeType(x.getType()) + ", expected classes last");
   int64_t last = shape.size() - 1, classes = shape[last];
   FailureOr<Value> labels = findTarget(shape.drop_back(), ops.getI64Type());
   std::string where = "option loss: the classes of '" + spec.prediction +
@@ -163,7 +158,7 @@ FailureOr<Value> LossBuilder::build() {
   if (!rule.ofElements) {
     if (typeOf(*x).getNumElements() != 1)
       return step.request("option loss: output '" + spec.prediction + "' is " +
-                          describe(x->getType()) +
+                          describeType(x->getType()) +
                           ", expected one number, or a loss such as "
                           "cross_entropy(" +
                           spec.prediction + ",labels)");

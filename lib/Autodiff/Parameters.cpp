@@ -10,6 +10,7 @@
 #include "Step.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/DescribeType.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -173,13 +174,24 @@ std::string labelOf(SourceOpInterface source) {
 std::string labelOf(const Parameter &parameter) { return parameter.label; }
 std::string labelOf(const KeptParameter &parameter) { return parameter.name; }
 
-std::string typeText(Value value) {
-  std::string text;
-  llvm::raw_string_ostream(text) << value.getType();
-  return text;
-}
-
 } // namespace
+
+/// Whether several layers read the parameter: nodes that do the same with it,
+/// or a table and a product. (The direction and the length of a weight that is
+/// normalized are read apart, too, by one layer.)
+static bool isOfSeveralLayers(ArrayRef<Operation *> readers) {
+  llvm::SmallDenseSet<std::pair<OperationName, Location>> nodes;
+  llvm::SmallDenseMap<OperationName, int> sameKind;
+  bool isTable = false, isFactor = false;
+  for (Operation *reader : readers) {
+    if (nodes.insert({reader->getName(), reader->getLoc()}).second &&
+        ++sameKind[reader->getName()] > 1)
+      return true;
+    isTable |= isa<nn::GatherOp>(reader);
+    isFactor |= isa<nn::MatmulOp>(reader);
+  }
+  return isTable && isFactor;
+}
 
 /// Exporters store equal tensors once, even if they are not tied.
 void Step::noteShared() {
@@ -188,13 +200,16 @@ void Step::noteShared() {
   std::string names;
   for (const Parameter &parameter : parameters) {
     llvm::SmallSetVector<Location, 4> readers;
+    SmallVector<Operation *> ops;
     // If it is rounded for products, all of them read one cast.
     for (Operation *user : parameter.value.getUsers())
       for (Operation *reader : isa<nn::CastOp>(user)
                                    ? SmallVector<Operation *>(user->getUsers())
-                                   : SmallVector<Operation *>{user})
+                                   : SmallVector<Operation *>{user}) {
         readers.insert(reader->getLoc());
-    if (readers.size() < 2 || ++count > max)
+        ops.push_back(reader);
+      }
+    if (!isOfSeveralLayers(ops) || ++count > max)
       continue;
     names += (names.empty() ? "\"" : ", \"") + parameter.label + "\" (by " +
              std::to_string(readers.size()) + " nodes)";
@@ -302,7 +317,7 @@ LogicalResult Step::selectParameters() {
       continue;
     }
     if (!typeOf(value).getElementType().isF32()) {
-      result = refuse(name + ": parameter is " + typeText(value) +
+      result = refuse(name + ": parameter is " + describeType(value.getType()) +
                       ", expected f32 to train it");
       continue;
     }

@@ -129,12 +129,12 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
         symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
   for (const auto &[name, size] : options.dims) {
     if (size < 0)
-      usage(name,
-            "option dim: size is " + Twine(size) + ", expected at least 0");
+      usage("", "option dim: \"" + name + "\" has size " + Twine(size) +
+                    ", expected at least 0");
     if (!known.contains(name))
-      usage(name,
-            "option dim: no input has a dimension of this name" +
-                (symbols.empty() ? Twine() : ", expected " + Twine(symbols)));
+      usage("",
+            "option dim: no input has a dimension \"" + name + "\"" +
+                (symbols.empty() ? std::string() : ", expected " + symbols));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {
@@ -181,7 +181,12 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     std::string flags;
     for (const std::string &symbol : report.unboundDims)
       flags += " option dim " + symbol + "=SIZE";
-    usage("", "symbolic dimensions are not bound: bind them with" + flags);
+    report.issues.push_back(
+        {ImportIssue::Kind::OpenSize,
+         "",
+         "symbolic dimensions are not bound: bind them with" + flags,
+         {},
+         ""});
   }
   function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
 

@@ -20,7 +20,9 @@ using onnx_import::printable;
 int ImportReport::exitCode() const {
   int code = unsupported.empty() ? 0 : 3;
   for (const ImportIssue &issue : issues)
-    code = std::max(code, issue.kind == ImportIssue::Kind::Usage     ? 2
+    code = std::max(code, issue.kind == ImportIssue::Kind::Usage ||
+                                  issue.kind == ImportIssue::Kind::OpenSize
+                              ? 2
                           : issue.kind == ImportIssue::Kind::Refused ? 3
                                                                      : 70);
   return code;

@@ -411,4 +411,23 @@ void Rank::step(const StepIo &io) {
   position.store(static_cast<int64_t>(prepared.size()),
                  std::memory_order_relaxed);
   finishSends();
+  recordSplit();
+}
+
+/// What this step added to the sums of seconds.
+void Rank::recordSplit() {
+  double functions = 0, collectives = 0, channels = 0;
+  for (size_t i = 0; i < prepared.size(); ++i)
+    if (prepared[i].instruction->op == Instruction::Run)
+      functions += seconds[i];
+  for (const CommCounters::Entry &entry : counters().collectives)
+    collectives += entry.seconds;
+  for (const auto *list : {&counters().sends, &counters().receives})
+    for (const CommCounters::Entry &entry : *list)
+      channels += entry.seconds;
+  // Collectives run inside functions, transfers between them.
+  StepSplit sums = {functions - collectives, collectives + channels};
+  stepSplits.push_back({sums.compute - splitSums.compute,
+                        sums.communication - splitSums.communication});
+  splitSums = sums;
 }

@@ -51,6 +51,12 @@ public:
   }
   /// Seconds between the inputs and the outputs of each step on the device.
   const std::vector<double> &deviceSeconds() const { return workSeconds; }
+  /// Seconds of each step in which this rank computes, and in which it
+  /// communicates or waits for it.
+  struct StepSplit {
+    double compute = 0, communication = 0;
+  };
+  const std::vector<StepSplit> &splits() const { return stepSplits; }
   int64_t stage() const { return stageIndex; }
   /// Seconds per instruction, summed over steps.
   const std::vector<double> &instructionSeconds() const { return seconds; }
@@ -99,6 +105,7 @@ private:
   void execute(Prepared &p, const StepIo &io);
   void awaitSends(const Prepared &p);
   void finishSends();
+  void recordSplit();
 
   // RankSteps.cpp: a device that is given whole steps.
   void reserveMemory();
@@ -129,6 +136,8 @@ private:
   };
   std::vector<SendState> sends; ///< by ordinal
   std::vector<double> seconds, workSeconds;
+  std::vector<StepSplit> stepSplits;
+  StepSplit splitSums; ///< of all steps
   int64_t heldBytes = 0, libraryScratchBytes = 0;
   std::atomic<int64_t> position{0};
   kerf_program_context context;

@@ -15,6 +15,7 @@ RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
   report.parameterBytes = rank.parameterBytes();
   report.sharesDevice = rank.sharesDevice();
   report.deviceSeconds = rank.deviceSeconds();
+  report.splits = rank.splits();
   if (withTrace) {
     report.trace = rank.trace().all();
     report.droppedEvents = rank.trace().numDropped();
@@ -38,6 +39,7 @@ std::string kerf::rt::packReport(const RankReport &report) {
   packer.add(report.droppedEvents);
   packer.add(report.spans);
   packer.add(report.deviceSeconds);
+  packer.add(report.splits);
   return packer.take();
 }
 
@@ -60,5 +62,6 @@ RankReport kerf::rt::unpackReport(const std::string &text,
   unpacker.get(report.droppedEvents);
   unpacker.get(report.spans);
   unpacker.get(report.deviceSeconds);
+  unpacker.get(report.splits);
   return report;
 }

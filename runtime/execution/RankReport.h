@@ -22,6 +22,7 @@ struct RankReport {
   /// Of each step, between the last input and the first output; empty where
   /// the device is the host.
   std::vector<double> deviceSeconds;
+  std::vector<Rank::StepSplit> splits; ///< of each step
 };
 
 RankReport reportOf(const Rank &rank, bool withTrace);

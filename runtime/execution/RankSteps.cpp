@@ -188,4 +188,5 @@ void Rank::stepOnDevice(const StepIo &io) {
       steps->hostAccess(p.staging->data, p.slotBytes, false);
       p.copy.run(p.staging->data, io.outputs[p.instruction->index]);
     }
+  recordSplit();
 }

@@ -388,20 +388,14 @@ std::string kerf::rt::statisticsJson(const Session &session) {
       busiest = bytes;
     planned = std::max(planned, bytes.planned);
     const RankReport &rank = reports[r];
-    double all = 0;
-    const auto &instructions = m.stages[rank.stage].instructions;
-    for (size_t i = 0; i < instructions.size(); ++i)
-      if (instructions[i].op == Instruction::Run)
-        all += rank.instructionSeconds[i];
-    double channels = 0;
-    for (size_t i = 0; i < m.channels.size(); ++i)
-      channels +=
-          rank.counters.sends[i].seconds + rank.counters.receives[i].seconds;
-    // Collectives run inside functions, transfers between them.
-    double compute =
-        (all + channels) / static_cast<double>(runs) - bytes.seconds;
-    computeSeconds = std::max(computeSeconds, compute);
-    communicationSeconds = std::max(communicationSeconds, bytes.seconds);
+    std::vector<double> compute, communication;
+    for (const Rank::StepSplit &split : rank.splits) {
+      compute.push_back(split.compute);
+      communication.push_back(split.communication);
+    }
+    computeSeconds = std::max(computeSeconds, median(compute));
+    communicationSeconds =
+        std::max(communicationSeconds, median(communication));
     int64_t workspace = rank.workspaceBytes;
     perDevice.push_back(
         {{"parameters", rank.parameterBytes},

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace kerf::rt;
@@ -37,6 +38,10 @@ Flag parseFlag(const std::string &text) {
                 text.substr(equals + 1)));
     return {"", text, ""};
   }
+  struct stat status = {};
+  if (equals == std::string::npos && ::stat(text.c_str(), &status) == 0 &&
+      S_ISDIR(status.st_mode))
+    wrong(cat("option input '", text, "': is a folder, expected a file"));
   if (equals == std::string::npos)
     wrong(cat("option input '", text,
               "': expected NAME=@FILE.npy, NAME=NUMBER, FILE.npy or "
@@ -409,8 +414,13 @@ std::string kerf::rt::closestName(const std::string &wanted,
   // few letters are others.
   size_t least =
       wanted.size() < 4 ? 2 : std::max<size_t>(wanted.size() / 3, 2) + 1;
+  auto sorted = [](std::string text) {
+    std::sort(text.begin(), text.end());
+    return text;
+  };
   for (const std::string &name : names) {
-    size_t distance = editDistance(wanted, name);
+    bool isSwapped = wanted.size() > 2 && sorted(wanted) == sorted(name);
+    size_t distance = isSwapped ? 1 : editDistance(wanted, name);
     if (distance < least && distance < std::max(wanted.size(), name.size())) {
       least = distance;
       closest = name;

@@ -72,6 +72,21 @@ static ordered_json real(double value) {
 }
 
 /// The sign of a NaN says nothing.
+static std::string sizeText(int64_t bytes) {
+  constexpr const char *units[] = {"B", "KiB", "MiB", "GiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s",
+                unit == 0 || value >= 100 ? 0
+                : value < 10              ? 2
+                                          : 1,
+                value, units[unit]);
+  return text;
+}
+
 static std::string sixDigits(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.6g", value);
@@ -112,11 +127,11 @@ void Trainer::printSummary() {
     return;
   }
   std::fprintf(out,
-               "trained %lld %s: loss %s -> %s, %.4g ms per step, %lld bytes "
-               "sent per rank and step%s\n",
+               "trained %lld %s: loss %s -> %s, %.4g ms per step, %s sent "
+               "per rank and step%s\n",
                static_cast<long long>(done), done == 1 ? "step" : "steps",
                sixDigits(firstLoss).c_str(), sixDigits(lastLoss).c_str(),
-               seconds * 1e3, static_cast<long long>(bytesPerRank),
+               seconds * 1e3, sizeText(bytesPerRank).c_str(),
                skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
                              " skipped (loss or gradients not finite)")
                              .c_str()

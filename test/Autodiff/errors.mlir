@@ -9,8 +9,8 @@
 // REQUIRES: kerf-opt
 
 // OUTPUT: error: option loss: the model has no output 'z', expected one of 'y'
-// SCALAR: error: option loss: output 'y' is tensor<4x6xf32>, expected one number, or a loss such as cross_entropy(y,labels)
-// TARGET: error: option loss: target 'x' is tensor<4x5xf32>, expected tensor<4x6xf32>
+// SCALAR: error: option loss: output 'y' is f32 4x6, expected one number, or a loss such as cross_entropy(y,labels)
+// TARGET: error: option loss: target 'x' is f32 4x5, expected f32 4x6
 // NOMATCH: error: option frozen: no parameter matches 'u.*'
 // NOTHING: error: nothing to train: the loss depends on no float parameter that option trainable and option frozen leave
 // REGEX: error: option trainable: '(': parentheses not balanced

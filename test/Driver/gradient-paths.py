@@ -83,7 +83,7 @@ if result.returncode == 0:
 model = make("doubles", [product("x", "first", "h"), ("Relu", ["h"], ["r"], {}), product("r", "second", "y")],
              dtype=TensorProto.DOUBLE)
 expect_error(checks, "doubles: all at once", ["plan", model, *PLAN], 3,
-             ["first: parameter is tensor<6x6xf64>, expected f32", "second: parameter is tensor<6x6xf64>, expected f32",
+             ["first: parameter is f64 6x6, expected f32", "second: parameter is f64 6x6, expected f32",
               "note: parameters can stay as they are: --frozen=REGEX"])
 result = kerf("plan", model, *PLAN, "--frozen=first")
 checks.expect("doubles: one less", "second: parameter" in result.stderr and "first: parameter" not in result.stderr,

@@ -12,11 +12,6 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=MICRO
 // MICRO: error: option micro-batches: 3 does not divide the batch of 8
 
-// Names that the search gives its own axes; another name may cut the same.
-// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=x=2" 2>&1 | FileCheck %s --check-prefix=FREE
-// FREE: error: option mesh: axis name "x" is reserved for meshes that are searched, expected any other name, which may cut the same, as option mesh=a=N
-// RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=a=2,y=2" 2>&1 | FileCheck %s --check-prefix=TAKEN
-// TAKEN: error: option mesh: axis name "y" is reserved {{.*}} as option mesh=b=N
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=mb=2" 2>&1 | FileCheck %s --check-prefix=TIME
 // TIME: error: option mesh: axis name "mb" is reserved for micro-batches, expected option micro-batches=N
 

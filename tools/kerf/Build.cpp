@@ -20,10 +20,20 @@ static CompilationOptions shapesAlone(const Options &options) {
   return result;
 }
 
-/// Whether nothing is wrong but sizes that are left open.
-static bool isOnlyUnbound(const ImportReport &report) {
-  return !report.unboundDims.empty() && report.unsupported.empty() &&
-         report.issues.size() == 1;
+/// Sizes that are open are facts, not faults.
+static void requireFaultless(ImportReport report) {
+  llvm::erase_if(report.issues, [](const ImportIssue &issue) {
+    return issue.kind == ImportIssue::Kind::OpenSize;
+  });
+  if (report.exitCode() == 0)
+    return;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  report.print(stream);
+  Failure failure{report.exitCode(), "", {}};
+  for (llvm::StringRef line : llvm::split(llvm::StringRef(text).trim(), '\n'))
+    failure.notes.push_back(spellFlags(line.str()));
+  throw failure;
 }
 
 int kerf::tool::inspect(const Options &options) {
@@ -44,9 +54,9 @@ int kerf::tool::inspect(const Options &options) {
     }
   }
   llvm::outs().flush();
-  // Sizes that are open are facts, not faults.
-  if (!isOnlyUnbound(report))
+  if (report.unboundDims.empty())
     require(compilation, outcome);
+  requireFaultless(report);
   return kFine;
 }
 

@@ -37,15 +37,16 @@ static void compileInto(const std::string &package, const std::string &folder,
   progress.finish();
   printNotes(compilation, options);
   const llvm::json::Object *plan = &compilation.getPlanJson();
-  if (!options.quiet && parseDevices(options.devices).count > 1)
-    rt::say(stderr, "note: runs on " +
-                        std::to_string(parseDevices(options.devices).count) +
-                        " devices as " + meshText(plan->getObject("mesh")) +
-                        "; kerf plan" +
-                        (llvm::StringRef(options.machine).ends_with(".json")
-                             ? " --machine=" + rt::printable(options.machine)
-                             : std::string()) +
-                        " says why\n");
+  Devices devices = parseDevices(options.devices);
+  if (!options.quiet && devices.count > 1)
+    rt::say(
+        stderr,
+        "note: runs on " + std::to_string(devices.count) +
+            (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
+            meshText(plan->getObject("mesh")) +
+            (options.mesh.empty() ? "; kerf plan with these flags says why"
+                                  : "") +
+            "\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {

@@ -119,6 +119,12 @@ void kerf::tool::takeInputs(Options &options, bool all) {
         continue;
       int64_t size = given[i]->shape[d];
       const std::string &symbol = spec.symbols[d];
+      if (size < 1)
+        throw Failure{kUsage,
+                      given[i]->file + ": dimension \"" + symbol +
+                          "\" of input \"" + spec.name +
+                          "\" is empty, expected at least 1",
+                      {}};
       auto [known, isNew] = bound.try_emplace(
           symbol, Binding{size, "input \"" + spec.name + "\""});
       if (known->second.size != size)

@@ -354,6 +354,11 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   p.deadlineSeconds = o.deadline;
   if (!o.memoryLimit.empty())
     p.memoryLimitBytes = parseBytes(o.memoryLimit, "--memory-limit");
+  if (p.memoryLimitBytes == 0)
+    throw Failure{kUsage,
+                  "--memory-limit: '" + o.memoryLimit +
+                      "', expected more than 0",
+                  {}};
   if (o.microBatches > 0)
     p.microBatches = o.microBatches;
   if (o.train && o.recompute == "auto")

@@ -53,7 +53,8 @@ struct ImportOptions {
 
 /// One thing that is wrong. `node` is the ONNX node, value or empty.
 struct ImportIssue {
-  enum class Kind { Usage, Refused, Internal };
+  /// OpenSize: a usage error of everything but a look at the model.
+  enum class Kind { Usage, OpenSize, Refused, Internal };
   Kind kind = Kind::Refused;
   std::string node;
   std::string message;

@@ -93,22 +93,18 @@ freeAxes(int64_t count, bool orderMatters, bool isTraining, bool onlyOne,
   return shapes;
 }
 
-/// Why the planner takes a name of an axis for itself, and what to write.
-static std::string reservedName(const std::string &name,
-                                const PlanOptions &options) {
-  std::string message = "option mesh: axis name \"" + name + "\" is reserved";
-  if (name == "mb")
-    return message + " for micro-batches, expected option micro-batches=N";
-  char other = 'a';
-  auto isTaken = [&](const std::pair<std::string, int64_t> &axis) {
-    return axis.first == std::string(1, other);
+/// Names of the axes that are searched beside those that are given.
+static void avoidNames(std::vector<NamedAxis> &axes,
+                       llvm::ArrayRef<NamedAxis> given) {
+  auto isTaken = [](llvm::ArrayRef<NamedAxis> list, const std::string &name) {
+    return llvm::any_of(
+        list, [&](const NamedAxis &axis) { return axis.name == name; });
   };
-  while (llvm::any_of(options.mesh, isTaken))
-    ++other;
-  return message +
-         " for meshes that are searched, expected any other name, which may "
-         "cut the same, as option mesh=" +
-         other + "=N";
+  for (NamedAxis &axis : axes)
+    for (char other = 'x'; isTaken(given, axis.name);
+         other = other == 'z' ? 'a' : static_cast<char>(other + 1))
+      if (!isTaken(axes, std::string(1, other)))
+        axis.name = other;
 }
 
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
@@ -124,8 +120,9 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       fixedStages = size;
       continue;
     }
-    if (name == "mb" || name == "x" || name == "y") {
-      set.error = reservedName(name, options);
+    if (name == "mb") {
+      set.error = "option mesh: axis name \"mb\" is reserved for "
+                  "micro-batches, expected option micro-batches=N";
       return set;
     }
     AxisRole role = name == "dp"   ? AxisRole::Batch
@@ -169,6 +166,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
            freeAxes(inner, orderMatters, isTraining,
                     /*onlyOne=*/!fixed.empty(),
                     options.objective == Objective::Time)) {
+        avoidNames(free, fixed);
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
         candidates.push_back(makeCandidate(stages, micro, axes));

@@ -265,7 +265,9 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   }
   Value value = names.find(*name);
   if (!value)
-    return fail("values: the model has no value '" + *name + "'");
+    return fail("values: the model has no value '" + *name +
+                "'; it is a plan of another model, or of another loss, "
+                "optimizer or form of this one");
   ArrayRef<int64_t> shape = tensorType(value).getShape();
   auto own = readSharding(*name, entry.getString("sharding"), shape);
   if (failed(own))
@@ -420,6 +422,21 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   return success();
 }
 
+/// A plan is of a step that trains, or of inference.
+static LogicalResult checkGoal(const json::Value &plan, func::FuncOp function,
+                               std::string &message) {
+  const json::Object *root = plan.getAsObject();
+  std::optional<StringRef> goal = root ? root->getString("goal") : std::nullopt;
+  bool trains = !function.getOps<dist::AssignOp>().empty();
+  if (!goal || (*goal == "train") == trains)
+    return success();
+  message = trains ? "is a plan of inference, expected one of a step that "
+                     "trains (option train plans one)"
+                   : "is a plan of a step that trains, expected one of "
+                     "inference (option train makes a step)";
+  return failure();
+}
+
 /// Computes the blocks again that the plan names by a value in each.
 static LogicalResult recomputeAsIn(const json::Value &plan,
                                    func::FuncOp function,
@@ -466,7 +483,8 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
     message = "the module has no function @main";
     return failure();
   }
-  if (failed(recomputeAsIn(plan, function, message)))
+  if (failed(checkGoal(plan, function, message)) ||
+      failed(recomputeAsIn(plan, function, message)))
     return failure();
   return Reader(module, function, plan, message).run(options, result);
 }

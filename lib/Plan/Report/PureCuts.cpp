@@ -16,7 +16,7 @@ using namespace kerf::plan;
 static bool isKeptByUpdates(Operation &op) {
   return !op.use_empty() && llvm::all_of(op.getUsers(), [](Operation *user) {
     return isa<dist::AssignOp>(user) ||
-           dist::runsOncePerStep(dist::getPhase(user));
+           dist::getPhase(user) == dist::Phase::Update;
   });
 }
 
