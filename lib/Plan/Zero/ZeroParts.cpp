@@ -46,8 +46,7 @@ SmallVector<StringRef> kerf::plan::partNames(Zero zero) {
 }
 
 static bool isOfUpdate(Operation *op) {
-  return isa<dist::AssignOp>(op) ||
-         dist::getPhase(op) == dist::Phase::Update;
+  return isa<dist::AssignOp>(op) || dist::getPhase(op) == dist::Phase::Update;
 }
 
 /// A cast that a step makes of a parameter for its products.
@@ -180,10 +179,9 @@ bool kerf::plan::roundInPrologue(func::FuncOp function, Zero zero) {
   for (auto &[key, casts] : alike) {
     Operation *first = casts.front();
     first->setAttr(dist::kStep,
-                   dist::StepAttr::get(function.getContext(),
-                                       dist::Phase::Prologue,
-                                       dist::getColocation(first),
-                                       std::nullopt, false, false));
+                   dist::StepAttr::get(
+                       function.getContext(), dist::Phase::Prologue,
+                       dist::getColocation(first), std::nullopt, false, false));
     for (Operation *other : llvm::drop_begin(casts)) {
       other->getResult(0).replaceAllUsesWith(first->getResult(0));
       other->erase();
