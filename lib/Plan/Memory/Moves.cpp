@@ -71,8 +71,7 @@ int64_t StageMemory::gatheredFor(OpOperand &use) const {
 /// while they read.
 int64_t StageMemory::filledFor(OpOperand &use) const {
   auto ruled = dyn_cast<ShardingRuleInterface>(use.getOwner());
-  LibraryWork work = libraryWorkOf(use.getOwner());
-  if (!ruled || (work != LibraryWork::Product && work != LibraryWork::Call) ||
+  if (!ruled || !isLibraryCall(libraryWorkOf(use.getOwner())) ||
       isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp()))
     return 0;
   auto type = tensorType(use.get());
@@ -96,8 +95,12 @@ int64_t StageMemory::filledFor(OpOperand &use) const {
 
 /// When the ops of the same function read what an op makes, views seen through.
 std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
-  if (!isView(op))
-    return {timeOf(op), timeOf(op)};
+  if (!isView(op)) {
+    std::pair<int64_t, int64_t> times = {timeOf(op), timeOf(op)};
+    for (int64_t time : copyTimes(op))
+      times.second = std::max(times.second, time);
+    return times;
+  }
   std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
   for (Operation *user : op->getUsers()) {
     if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
@@ -191,6 +194,33 @@ int64_t StageMemory::makeTime(Operation *def) const {
     if (auto move = moveOf.find(&*def->use_begin()); move != moveOf.end())
       return moved[move->second].made - 1;
   return timeOf(def);
+}
+
+/// When what only moves elements is made, if several ops of its function read
+/// it: each has a copy of its own (lowering's sink-shape-ops). Otherwise empty.
+SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
+  auto isMove = [&](Operation *each) {
+    return !isView(each) && each->getNumOperands() == 1 && movesOrCasts(each) &&
+           !isFloatCast(each);
+  };
+  if (!isMove(op) || !llvm::all_of(orderOf(op).togetherWith(op), isMove))
+    return {};
+  llvm::SmallSetVector<int64_t, 4> times;
+  SmallVector<Operation *> stack = {op};
+  while (!stack.empty())
+    for (OpOperand &use : stack.pop_back_val()->getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
+          partOf(user) != partOf(op) || moves(use))
+        return {};
+      if (isView(user) || orderOf(op).isTogether(op, user))
+        stack.push_back(user);
+      else
+        times.insert(timeOf(user));
+    }
+  if (times.size() < 2)
+    return {};
+  return SmallVector<int64_t>(times.begin(), times.end());
 }
 
 bool StageMemory::isBehindMove(Value view) const {
