@@ -8,7 +8,8 @@ at which a device holds more than 10 MB, in inference and training, f32 and bf16
 one device, by data, tensors and stages, and by two of them.
 
 Training steps of some models are also planned with blocks that are computed again
-(--recompute), on each mesh with all of them or every second.
+(--recompute), on each mesh with all of them or every second, and on meshes with dp with
+what is in parts there (--zero), in each kind in turn.
 
 Printed are least, median and most of predicted by laid out for each kind of mesh, and
 each device out of the bars: 0.98 to 1.02 on one device, 0.95 to 1.05 elsewhere.
@@ -35,6 +36,7 @@ ADAMW, MOMENTUM = [*LOSS, "--optimizer=adamw,lr=0.001"], [*LOSS, "--optimizer=sg
 MESHES = ["", "dp=2", "dp=4", "tp=2", "tp=4", "pp=2", "pp=4", "dp=2,tp=2", "pp=2,dp=2", "pp=2,tp=2"]
 # Steps of these also with blocks computed again, on each mesh in one of these ways.
 RECOMPUTED, KINDS = ("graphs/gpt2-124m", "graphs/resnet50", "training/llama", "training/conv-batch-norm"), ("all", "2")
+ZEROS = ("1", "2", "3")
 # Folder, batch in inference and in training, optimizer. Folders of graphs have weights of full size that no file holds.
 MODELS = [
     ("graphs/gpt2-124m", 16, 4, ADAMW),
@@ -84,6 +86,10 @@ def cases(everything):
                     if options and folder in RECOMPUTED:
                         kind = KINDS[number // 2 % 2]
                         yield f"{name} recompute={kind}", mesh, [*command, f"--recompute={kind}"]
+                        if "dp" in sizes:
+                            zero = ZEROS[(number + kinds // 2) % 3]
+                            micro = ["--micro-batches=2"] if zero == "2" and "pp" not in sizes else []
+                            yield f"{name} zero={zero}", mesh, [*command, "--recompute=none", f"--zero={zero}", *micro]
 
 
 def plan(kerf, arguments, limit=None):

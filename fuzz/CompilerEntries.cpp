@@ -140,7 +140,7 @@ std::string runPlan(const uint8_t *data, size_t size) {
     return message.empty() ? "refused without a reason" : "";
   if (failed(mlir::verify(*module)))
     return "what is planned is no valid module: " + diagnosed;
-  plan::valuesToJson(*module);
+  plan::valuesToJson(*module, planned.zero);
   return "";
 }
 

@@ -42,6 +42,8 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
                        {"status", plan::toString(candidate.status)}};
     if (candidate.recomputeEvery > 0)
       entry["recompute_every"] = candidate.recomputeEvery;
+    if (candidate.zero != plan::Zero::None)
+      entry["zero"] = static_cast<int64_t>(candidate.zero);
     if (candidate.reason.empty()) {
       entry["cost"] = candidate.cost;
       entry["step_seconds"] = candidate.seconds;
@@ -95,6 +97,9 @@ json::Object kerf::planDocument(const CompilationOptions &options,
   json::Array axes;
   for (const auto &axis : plan.mesh)
     axes.push_back(axis.first);
+  json::Array inParts;
+  for (llvm::StringRef name : plan::partNames(plan.zero))
+    inParts.push_back(name);
   json::Array stages;
   for (const plan::StageSummary &stage : plan.stages)
     stages.push_back(json::Object{
@@ -137,7 +142,8 @@ json::Object kerf::planDocument(const CompilationOptions &options,
        options.training
            ? json::Value(autodiff::gradientDtypeName(*options.training))
            : json::Value(nullptr)},
-      {"zero", 0},
+      {"zero", static_cast<int64_t>(plan.zero)},
+      {"in_parts", std::move(inParts)},
       {"recompute", recomputedArray(plan)},
       {"stages", std::move(stages)},
       {"schedule", json::Object{{"kind", scheduleName(plan)},
@@ -160,7 +166,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
                             {"compute_seconds", plan.computeSeconds},
                             {"exposed_communication_seconds",
                              plan.communicationSeconds}}},
-      {"values", plan::valuesToJson(module)},
+      {"values", plan::valuesToJson(module, plan.zero)},
       {"planning_seconds", plan.planningSeconds}};
 }
 

@@ -180,11 +180,15 @@ bool Planner::isLimited(Attempt &attempt, double deadline) {
 
 bool Planner::isLimitBinding() const {
   return llvm::any_of(attempts, [&](const Attempt &attempt) {
-    bool isRuledOut = attempt.solved.status == Status::Infeasible &&
-                      !attempt.isImpossible &&
-                      attempt.graph->getError().empty();
-    return isRuledOut ||
-           (attempt.isShort && attempt.summary.lowerBound < incumbent());
+    if (!attempt.graph->getError().empty() || attempt.isImpossible)
+      return false;
+    if (attempt.solved.status != Status::Infeasible)
+      return attempt.isShort && attempt.summary.lowerBound < incumbent();
+    // With one stage isShort says whether it is memory that rules it out, and
+    // not the share of the work. With several, memory may be.
+    return attempt.isShort ||
+           (attempt.graph->candidate.stages > 1 &&
+            canExceed(attempt.graph->problem.resources[Graph::Memory]));
   });
 }
 

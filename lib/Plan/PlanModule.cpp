@@ -35,7 +35,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempt.allowance = allowance;
   attempt.graph =
       std::make_unique<Graph>(function, candidate, options, batch, dimBlocks,
-                              names, floor, [&] { return isOver(); });
+                              names, floor, zero, [&] { return isOver(); });
   if (attempt.graph->isUnfinished())
     return passOver(candidate);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)

@@ -35,6 +35,7 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       schedule = cost::toString(*o.schedule).str();
     if (o.searchRecomputation)
       recompute = "auto";
+    zero = o.searchZero ? "auto" : toString(o.zero).str();
     for (const ShardHint &hint : o.hints)
       shard.push_back(hint.pattern + "=" + hint.sharding);
     std::vector<std::pair<std::string, int64_t>> dims;
@@ -69,6 +70,13 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       return getOperation().emitError("recompute: '")
              << recompute << "', expected none or auto";
     o.searchRecomputation = recompute == "auto";
+    o.searchZero = zero == "auto";
+    std::optional<Zero> kind =
+        parseZero(o.searchZero ? std::string("none") : std::string(zero));
+    if (!kind)
+      return getOperation().emitError("zero: '")
+             << zero << "', expected none, 1, 2, 3 or auto";
+    o.zero = *kind;
     if (devices < 1)
       return getOperation().emitError("devices: ")
              << int64_t(devices) << ", expected at least 1";

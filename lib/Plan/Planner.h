@@ -57,7 +57,8 @@ public:
       : function(function), options(options),
         batch(function, options.batchDims), dimBlocks(function),
         names(function), floor(function, batch.isTraining()),
-        numOps(unitsOf(function).size()), start(start) {}
+        zero(function, options.zero), numOps(unitsOf(function).size()),
+        start(start) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
   /// with an error where the request is at fault.
@@ -165,6 +166,7 @@ private:
   DimBlocks dimBlocks;
   ValueNames names;
   MemoryFloor floor;
+  ZeroParts zero;
   size_t numOps; ///< groups of ops that one stage computes
   Clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them

@@ -1,7 +1,9 @@
-//===- StepPlanner.cpp - a step, also with blocks recomputed --------------===//
+//===- StepPlanner.cpp - a function, and kinds of it that hold less -------===//
 #include "StepPlanner.h"
 
 #include "kerf/Plan/Recompute.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -20,11 +22,20 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
                          const PlanOptions &options)
     : module(module), function(function), options(options) {
   Variant &first = variants.emplace_back();
+  first.zero = options.zero;
   first.options = options;
-  first.planner = std::make_unique<Planner>(function, first.options, start);
-  if (mayRecompute() && options.memoryLimitBytes)
+  func::FuncOp main = function;
+  if (OwningOpRef<ModuleOp> copy = module.clone();
+      makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
+    first.module = std::move(copy);
+    main = first.module->lookupSymbol<func::FuncOp>(function.getName());
+  }
+  first.planner = std::make_unique<Planner>(main, first.options, start);
+  if (mayHoldLess() && options.memoryLimitBytes)
     first.options.deadlineSeconds *= kShareAsItIs;
 }
+
+bool StepPlanner::mayHoldLess() { return mayRecompute() || mayUseZero(); }
 
 bool StepPlanner::mayRecompute() {
   // Of the fewest bytes nothing is gained by it, and there the share of the
@@ -34,43 +45,69 @@ bool StepPlanner::mayRecompute() {
          options.solver == SolverKind::Auto && memoryLimitOf(options);
 }
 
-StepPlanner::Variant *StepPlanner::addVariant(int64_t every) {
+bool StepPlanner::mayUseZero() {
+  return options.searchZero && asItIs().isTraining() && mayCutData(options) &&
+         options.solver == SolverKind::Auto && memoryLimitOf(options);
+}
+
+bool StepPlanner::makeKind(func::FuncOp function, Kind kind) {
+  bool isChanged = recomputeEvery(function, kind.every);
+  isChanged |= roundInPrologue(function, kind.zero);
+  return isChanged;
+}
+
+StepPlanner::Variant *StepPlanner::addVariant(Kind kind) {
   OwningOpRef<ModuleOp> copy = module.clone();
   auto main = copy->lookupSymbol<func::FuncOp>(function.getName());
-  if (!recomputeEvery(main, every))
+  if (!makeKind(main, kind) && kind.zero == options.zero)
     return nullptr;
   Variant &variant = variants.emplace_back();
-  variant.every = every;
+  static_cast<Kind &>(variant) = kind;
   variant.options = options;
+  variant.options.zero = kind.zero;
   variant.module = std::move(copy);
   variant.planner = std::make_unique<Planner>(main, variant.options, start);
   return &variant;
 }
 
-void StepPlanner::searchVariants() {
-  hasVariants = true;
-  std::vector<int64_t> chosen;
+std::vector<StepPlanner::Kind> StepPlanner::otherKinds() {
+  std::vector<Kind> kinds;
+  if (mayUseZero())
+    for (Zero zero : kZeros)
+      if (zero > options.zero)
+        kinds.push_back({0, zero});
+  if (!mayRecompute())
+    return kinds;
   size_t count = countBlocks(function), known = 0;
   for (int64_t every : kEvery)
     if (size_t blocks = (count + every - 1) / every; blocks != known) {
-      chosen.push_back(every);
+      kinds.push_back({every, options.zero});
       known = blocks;
     }
-  for (auto [number, every] : llvm::enumerate(chosen)) {
+  // What takes least memory of all.
+  if (mayUseZero() && count > 0)
+    kinds.push_back({kEvery[0], Zero::Parameters});
+  return kinds;
+}
+
+void StepPlanner::searchVariants() {
+  hasVariants = true;
+  std::vector<Kind> kinds = otherKinds();
+  for (auto [number, kind] : llvm::enumerate(kinds)) {
     double left = options.deadlineSeconds - asItIs().elapsed();
     bool isLate =
         options.deadlineSeconds > 0 && left < 0.05 * options.deadlineSeconds;
     if (isLate || asItIs().isStopped()) {
-      unsearched.push_back(every);
+      unsearched.push_back(kind);
       continue;
     }
-    Variant *variant = addVariant(every);
+    Variant *variant = addVariant(kind);
     if (!variant)
       continue;
     if (options.deadlineSeconds > 0)
       variant->options.deadlineSeconds =
           asItIs().elapsed() +
-          left / static_cast<double>(chosen.size() - number);
+          left / static_cast<double>(kinds.size() - number);
     compare();
     PlanError error = PlanError::None;
     std::string message;
@@ -117,6 +154,7 @@ std::vector<CandidateSummary> StepPlanner::summaries() const {
   for (const Variant &variant : variants)
     for (CandidateSummary &summary : variant.planner->summaries()) {
       summary.recomputeEvery = variant.every;
+      summary.zero = variant.zero;
       all.push_back(std::move(summary));
     }
   return all;
@@ -137,7 +175,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
                  bytesText(*limit);
     return failure();
   };
-  if (first && mayRecompute() && asItIs().isLimitBinding())
+  if (first && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   auto [variant, found] = best();
   if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
@@ -175,11 +213,12 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
 
 Tried StepPlanner::tryOut() {
   Tried tried = asItIs().tryOut();
-  if (tried.verdict == Trial::Found || !mayRecompute() ||
+  if (tried.verdict == Trial::Found || !mayHoldLess() ||
       !asItIs().isLimitBinding())
     return tried;
-  // With all blocks computed again a plan takes least.
-  Variant *all = addVariant(kEvery[0]);
+  // The last takes least.
+  std::vector<Kind> kinds = otherKinds();
+  Variant *all = kinds.empty() ? nullptr : addVariant(kinds.back());
   if (!all)
     return tried;
   Tried again = all->planner->tryOut();
@@ -192,8 +231,10 @@ Tried StepPlanner::tryOut() {
 
 PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
   PlanResult result = variant.planner->describe(best);
-  for (CandidateSummary &candidate : result.candidates)
+  for (CandidateSummary &candidate : result.candidates) {
     candidate.recomputeEvery = variant.every;
+    candidate.zero = variant.zero;
+  }
   for (Variant &other : variants) {
     if (&other == &variant)
       continue;
@@ -201,14 +242,16 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
         std::min(result.lowerBound, other.planner->lowerBound());
     for (CandidateSummary &candidate : other.planner->allSummaries()) {
       candidate.recomputeEvery = other.every;
+      candidate.zero = other.zero;
       result.candidates.push_back(std::move(candidate));
     }
   }
-  for (int64_t every : unsearched) {
+  for (const Kind &kind : unsearched) {
     CandidateSummary &left = result.candidates.emplace_back();
     left.mesh = best.summary.mesh;
     left.microBatches = best.summary.microBatches;
-    left.recomputeEvery = every;
+    left.recomputeEvery = kind.every;
+    left.zero = kind.zero;
     left.reason = Planner::whyUnsearched(asItIs().isStopped());
     result.lowerBound = 0;
   }
@@ -219,19 +262,31 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
   result.candidateSet = std::to_string(tried) +
                         (tried == 1 ? " mesh" : " meshes") +
                         variant.planner->candidateSetText().str();
+  if (options.zero != Zero::None)
+    result.candidateSet += ", " + llvm::join(partNames(options.zero), " and ") +
+                           " in parts over dp";
+  if (mayRecompute())
+    result.candidateSet += ", nothing computed again in the backward pass";
+  if (mayHoldLess())
+    result.candidateSet +=
+        "; where the memory limit rules out what is cheapest "
+        "then, also ";
+  if (mayUseZero())
+    result.candidateSet += "ZeRO 1, 2 and 3 over dp";
   if (mayRecompute())
     result.candidateSet +=
-        ", nothing computed again in the backward pass; where the memory limit "
-        "rules out what is cheapest then, also all blocks of the forward pass, "
-        "every second and every fourth";
+        std::string(mayUseZero() ? ", " : "") +
+        "all blocks of the forward pass computed again, every second and every "
+        "fourth" +
+        (mayUseZero() ? ", and all of them with ZeRO 3" : "");
   return result;
 }
 
 FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
                                          ModuleOp target) {
   PlanResult result = describe(variant, best);
-  (void)recomputeEvery(target.lookupSymbol<func::FuncOp>(function.getName()),
-                       variant.every);
+  (void)makeKind(target.lookupSymbol<func::FuncOp>(function.getName()),
+                 variant);
   variant.planner->write(best, target);
   written = &variant;
   result.planningSeconds = asItIs().elapsed();
@@ -245,7 +300,7 @@ void StepPlanner::reject(int64_t laidOutBytes) {
   compare();
   written->planner->reject(laidOutBytes);
   compare();
-  if (mayRecompute() && !hasVariants)
+  if (mayHoldLess() && !hasVariants)
     return searchVariants();
   for (Variant &variant : variants)
     if (&variant != written) {

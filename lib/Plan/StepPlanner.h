@@ -1,11 +1,11 @@
-//===- StepPlanner.h - a step, also with blocks recomputed ------*- C++ -*-===//
+//===- StepPlanner.h - a function, and kinds of it that hold less -*- C++ -*-=//
 //
-// A training step can be planned as it is, and with blocks of its forward pass
-// computed again (Recompute.h), which is another function: each has a Planner.
-// Work that is done twice costs time, so functions with recomputation are
-// searched where the memory limit rules out what is cheapest without, and then
-// the best plan of all is taken. The bound is the least of all that were
-// searched.
+// A training step can be planned as it is, with its parameters, gradients and
+// states in parts (ZeroParts.h), and with blocks of its forward pass computed
+// again (Recompute.h): each kind has a Planner. What is done or sent twice
+// costs time, so the other kinds are searched where the memory limit rules out
+// what is cheapest without, and then the best plan of all is taken. The bound
+// is the least of all that were searched.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STEPPLANNER_H
@@ -34,18 +34,28 @@ public:
 
 private:
   using Clock = Planner::Clock;
-  struct Variant {
+  /// What a step holds less of.
+  struct Kind {
     int64_t every = 0; ///< of how many blocks one is computed again; 0: of none
+    Zero zero = Zero::None;
+  };
+  struct Variant : Kind {
     mlir::OwningOpRef<mlir::ModuleOp> module; ///< null: the one that was given
     PlanOptions options;                      ///< the planner refers to them
     std::unique_ptr<Planner> planner;
   };
 
   Planner &asItIs() { return *variants.front().planner; }
+  /// Whether other kinds are candidates at all.
+  bool mayHoldLess();
   bool mayRecompute();
-  /// Plans the function with each so many blocks computed again; null if that
-  /// changes nothing.
-  Variant *addVariant(int64_t every);
+  bool mayUseZero();
+  /// A planner of this kind; null if it changes nothing.
+  Variant *addVariant(Kind kind);
+  /// Makes the function one of this kind; whether it changed.
+  static bool makeKind(mlir::func::FuncOp function, Kind kind);
+  /// What is searched besides the step as it is, in this order.
+  std::vector<Kind> otherKinds();
   void searchVariants();
   /// Tells each planner what the others have found.
   void compare();
@@ -62,7 +72,7 @@ private:
   Clock::time_point start = Clock::now();
   std::deque<Variant> variants; ///< the function as it is first
   bool hasVariants = false;
-  std::vector<int64_t> unsearched; ///< the deadline came before these
+  std::vector<Kind> unsearched; ///< the deadline came before these
   Variant *written = nullptr;
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
   Clock::time_point firstRejection;

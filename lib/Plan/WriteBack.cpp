@@ -21,16 +21,22 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
 
   // Read everything first: the reshards that are inserted below are not part
   // of the graph.
-  struct Shared {
-    Value value, copy;
-    LayoutId made, shared;
-  };
-  std::vector<Shared> shared;
+  bool isTraining = graph.getBatch().isTraining();
+  ZeroParts copies(target, graph.getZero().getZero());
+  std::vector<SharedReshard> shared;
   auto note = [&](Value value, Value copy) {
     std::optional<LayoutId> layout = graph.sharedLayout(solution, value);
     LayoutId made = graph.resultLayout(solution, value);
     if (layout && *layout != made)
-      shared.push_back({value, copy, made, *layout});
+      shared.push_back(
+          {copy, attrOf(made), attrOf(*layout),
+           isTraining ? std::optional(graph.sharedPhase(value)) : std::nullopt,
+           std::nullopt});
+    for (StepPass pass : graph.passesOf(value))
+      if (LayoutId gathered = graph.passLayout(solution, value, pass);
+          gathered != made)
+        shared.push_back(
+            passReshard(copy, pass, attrOf(made), attrOf(gathered), copies));
   };
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
@@ -73,15 +79,9 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     }
     setStage(&copy, stage);
   }
-  for (Shared &move : shared) {
-    SharedReshard reshard{move.copy, attrOf(move.made), attrOf(move.shared),
-                          std::nullopt};
-    reshard.phase = graph.getBatch().isTraining()
-                        ? std::optional(graph.sharedPhase(move.value))
-                        : std::nullopt;
+  for (const SharedReshard &reshard : shared)
     insertSharedReshards(reshard);
-  }
-  if (graph.getBatch().isTraining())
+  if (isTraining)
     setScheduleKind(module, stages.schedule);
 }
 
@@ -94,6 +94,28 @@ void kerf::plan::setScheduleKind(ModuleOp module, cost::ScheduleKind kind) {
   module->setAttr(dist::kScheduleKind, attribute);
 }
 
+SharedReshard kerf::plan::passReshard(Value value, StepPass pass,
+                                      dist::ShardingAttr from,
+                                      dist::ShardingAttr to,
+                                      const ZeroParts &zero) {
+  return {value,
+          from,
+          to,
+          pass == StepPass::Forward ? dist::Phase::Forward
+                                    : dist::Phase::BackwardInput,
+          pass,
+          &zero};
+}
+
+/// The first of the ops that use something.
+static Operation *firstUser(ArrayRef<OpOperand *> uses) {
+  Operation *first = uses.front()->getOwner();
+  for (OpOperand *use : uses)
+    if (use->getOwner()->isBeforeInBlock(first))
+      first = use->getOwner();
+  return first;
+}
+
 void kerf::plan::insertSharedReshards(const SharedReshard &move) {
   Value value = move.value;
   OpBuilder builder(value.getContext());
@@ -103,7 +125,8 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
   // other value in the stage that makes it.
   std::map<int64_t, SmallVector<OpOperand *>> uses;
   for (OpOperand &use : value.getUses()) {
-    if (isAssignTarget(use))
+    if (isAssignTarget(use) ||
+        (move.pass && move.zero->passOf(use) != move.pass))
       continue;
     Operation *staged = isEverywhere ? use.getOwner() : def;
     uses[dist::findStage(staged).value_or(-1)].push_back(&use);
@@ -114,7 +137,9 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     uses.erase(-1);
   }
   for (auto &[stage, list] : uses) {
-    if (def)
+    if (move.pass)
+      builder.setInsertionPoint(firstUser(list));
+    else if (def)
       builder.setInsertionPointAfter(def);
     else
       builder.setInsertionPointToStart(value.getParentBlock());
@@ -142,5 +167,7 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     dist::setColocation(reshard, colocation);
     if (move.phase)
       dist::setPhase(reshard, *move.phase);
+    if (move.pass == StepPass::Backward)
+      dist::setRecomputed(reshard);
   }
 }

@@ -20,9 +20,18 @@ struct SharedReshard {
   dist::ShardingAttr from, to;
   /// In training: the phase in which it is brought to that layout.
   std::optional<dist::Phase> phase;
+  /// Set: only the uses of this pass read it (ZeRO 3), for which it is gathered
+  /// in front of the first, the backward pass's a second time.
+  std::optional<StepPass> pass;
+  const ZeroParts *zero = nullptr;
 };
 
-/// Inserts the reshard, which all uses then read. Stages must already be set.
+/// What a pass gathers of a value of the function of `zero`.
+SharedReshard passReshard(mlir::Value value, StepPass pass,
+                          dist::ShardingAttr from, dist::ShardingAttr to,
+                          const ZeroParts &zero);
+
+/// Inserts the reshard, which the uses then read. Stages must already be set.
 void insertSharedReshards(const SharedReshard &move);
 
 /// The schedule of a training step, as the module says it.

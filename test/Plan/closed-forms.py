@@ -34,6 +34,33 @@ def data(model, batch, options=(), width=4):
              {"gradient": 2 * (n - 1) * P[model] * width // n}) for n in COUNTS]
 
 
+def zero(kind, width=4):
+    """ZeRO over dp with M micro-batches: gradients are reduce-scattered once (1) or for each micro-batch; parameters are
+    gathered once, or (3) for both passes of each micro-batch, but for those that the backward pass does not read: biases
+    and the table of positions. So 1 is 2fPb, 2 (M + 1)fPb, 3 3MfPb less these. In bfloat16 the factors of products are
+    gathered as bfloat16, all else that a step reads as float32: tables, norms and biases. Gradients of factors travel as
+    bfloat16, and all of them where they are summed once per step."""
+    p, h, words = P["gpt2-124m"], 768, 50_257
+    unread = 12 * 11 * h + h + 1024 * h
+    factors, wide = 12 * 12 * h * h, p - 12 * 12 * h * h
+    rows = []
+    for n in COUNTS:
+        for micro in (1, 4):
+            if width == 4:
+                gradient, parameter = 4 * p * (1 if kind == 1 else micro), 4 * (p if kind < 3 else micro * (2 * p - unread))
+            elif kind < 3:
+                gradient = 2 * p if kind == 1 or micro == 1 else micro * (2 * factors + 4 * wide)
+                parameter = 2 * factors + 4 * wide
+            else:
+                gradient = 2 * p if micro == 1 else micro * (2 * factors + 4 * wide)
+                # The table: float32 for the lookup, bfloat16 for the head in both passes.
+                parameter = micro * (4 * factors + 4 * wide + 4 * words * h + 4 * (wide - words * h - unread))
+            rows.append(("gpt2-124m", 4 * n, n, [f"--mesh=dp={n}", "--objective=volume", f"--zero={kind}", "--optimizer=adamw,lr=0.001",
+                                                 f"--micro-batches={micro}", *(BFLOAT16 if width == 2 else [])],
+                         {"gradient": (n - 1) * gradient // n, "parameter": (n - 1) * parameter // n}))
+    return rows
+
+
 def synchronised():
     """Statistics over the whole batch: 8f more for each of 53,120 numbers. The sums that BatchNorm's backward pass
     needs of activations are the gradients of its parameters, and sent once."""
@@ -153,6 +180,7 @@ ROWS = {
     "GPT-2 124M, data, bfloat16": data("gpt2-124m", 64, BFLOAT16, 2),
     "GPT-2 124M, data, bfloat16 with gradients of float32": data("gpt2-124m", 64, [*BFLOAT16, "--gradient-dtype=f32"]),
     "GPT-2 124M, data, float32 with gradients of bfloat16": data("gpt2-124m", 64, ["--gradient-dtype=bf16"], 2),
+    **{f"GPT-2 124M, ZeRO {kind}{', bfloat16' if width == 2 else ''}": zero(kind, width) for width in (4, 2) for kind in (1, 2, 3)},
     "GPT-2 124M, tensor": tensor(),
     "GPT-2 124M, tensor, bfloat16": tensor(2),
     "VGG-16, data": data("vgg16", 256),

@@ -66,6 +66,15 @@ for turn, (case, model, flags, sent, bytes_each) in enumerate(DATA):
     for n in (2, 4, 8) if EVERYTHING else ((2, 4, 8)[turn % 3],):
         CASES.append((case, model, n, [f"--mesh=dp={n}", *flags],
                       {purposes: share(n, elements, bytes_each) for purposes, elements in sent.items()}))
+# ZeRO over dp: gradients are reduce-scattered once per step (1) or micro-batch (2, 3); parameters are gathered once per step,
+# or (3) twice per micro-batch, but for those that a backward pass does not read: biases and the table of positions.
+READ_BACK = WORDS * H + LAYERS * (12 * H * H + 2 * H) + H
+for n in (2, 4, 8) if EVERYTHING else (2, 4):
+    for kind, micro in ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)) if EVERYTHING or n == 4 else ((2, 4), (3, 1)):
+        CASES.append((f"GPT-2, ZeRO {kind}, {micro} micro-batches", "gpt2", n,
+                      [f"--mesh=dp={n}", f"--zero={kind}", f"--micro-batches={micro}", "--optimizer=sgd,lr=0.1,momentum=0.9"],
+                      {"gradient": share(n, (1 if kind == 1 else micro) * GPT2),
+                       "parameter": share(n, GPT2 if kind < 3 else micro * (GPT2 + READ_BACK))}))
 # 3 and 8 do not divide 4 heads: some ranks have one less, or none.
 for n in (2, 3, 4, 8) if EVERYTHING else (3, 4):
     CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (4 * LAYERS + 2) * share(n, 2 * T * H)}))
@@ -82,8 +91,8 @@ for model in ("gpt2", "conv-batch-norm"):
 def step(name, model, n, options):
     package = f"{FOLDER}/{len(os.listdir(FOLDER))}.kerf"
     command = ["kerf", "compile", f"{TRAINING}/{model}/model.onnx", "--dim", f"batch={BATCH}", "--train",
-               "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--objective=volume", f"--devices=cpu:{n}", *options,
-               "-o", package]
+               "--loss=cross_entropy(logits,labels)", "--objective=volume", f"--devices=cpu:{n}", *options,
+               *([] if any(option.startswith("--optimizer") for option in options) else ["--optimizer=sgd,lr=0.1"]), "-o", package]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         sys.exit(f"{name}: {' '.join(command)}\n{process.stderr}")

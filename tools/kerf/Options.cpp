@@ -108,12 +108,19 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "pass: none, all, K (every K-th), or auto: where memory binds")
       ->check(recomputation())
       ->group(group);
+  app.add_option("--zero", o.zero,
+                 "What of a step lies in parts over dp: none, 1 (optimizer "
+                 "states), 2 (and gradients), 3 (and parameters), or auto: "
+                 "where memory binds")
+      ->check(CLI::IsMember({"none", "1", "2", "3", "auto"}))
+      ->group(group);
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->check(positiveAndFinite())
       ->group(group);
   // A given plan is not searched: options of the search are refused.
-  for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
-                           "--memory-limit", "--deadline", "--recompute"})
+  for (const char *name :
+       {"--mesh", "--shard", "--solver", "--objective", "--memory-limit",
+        "--deadline", "--recompute", "--zero"})
     app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option("--fail-phase", o.failPhase, "Let a phase fail")
       ->group(kTestOnly);

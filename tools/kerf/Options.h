@@ -56,7 +56,7 @@ struct Options {
   std::string solver = "auto", costModel = "ring", objective = "time";
   std::string memoryLimit;
   int64_t microBatches = 0;
-  std::string schedule = "auto", recompute = "auto";
+  std::string schedule = "auto", recompute = "auto", zero = "auto";
   double deadline = 0;
   uint64_t seed = 0;
   std::string precision = "f32";

@@ -112,8 +112,9 @@ bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
          stagesOf(a) == stagesOf(b) &&
          llvm::all_of(
              std::initializer_list<const char *>{
-                 "micro_batches", "recompute_every", "cost", "step_seconds",
-                 "bytes_per_rank", "total_bytes", "peak_memory_bytes"},
+                 "micro_batches", "recompute_every", "zero", "cost",
+                 "step_seconds", "bytes_per_rank", "total_bytes",
+                 "peak_memory_bytes"},
              [&](const char *key) {
                return numberAt(&a, {key}) == numberAt(&b, {key});
              });
@@ -123,17 +124,19 @@ bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
 /// is the plan itself.
 static std::string noOtherText(const json::Array &list) {
   std::string mesh = meshText(list[0].getAsObject()->getObject("mesh"));
-  bool hasOther = false, isProven = true, isAgain = false;
+  bool hasOther = false, isProven = true, isAgain = false, isInParts = false;
   for (const json::Value &each : llvm::drop_begin(list)) {
     const json::Object *c = each.getAsObject();
     hasOther |= meshText(c->getObject("mesh")) != mesh;
     isProven &= textAt(c, "status") == "infeasible";
     isAgain |= c->get("recompute_every") != nullptr;
+    isInParts |= c->get("zero") != nullptr;
   }
   return std::string(isProven ? "there is no plan " : "no plan is known ") +
          (hasOther ? "of another mesh"
                    : std::string("with another number of micro-batches") +
                          (isAgain ? " or of blocks computed again" : "") +
+                         (isInParts ? " or with more in parts" : "") +
                          ", and no other mesh was looked at");
 }
 
@@ -184,6 +187,9 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
     text += ", all blocks computed again";
   else if (every > 1)
     text += ", one of " + std::to_string(every) + " blocks computed again";
+  auto zero = int64_t(numberAt(&candidate, {"zero"}));
+  if (zero > 0)
+    text += ", ZeRO " + std::to_string(zero);
   return text;
 }
 

@@ -44,6 +44,7 @@ public:
 
 private:
   void printHead();
+  void printInParts();
   void printRecomputed();
   void printStages();
   void printCollectives();
@@ -93,7 +94,23 @@ void Printer::printHead() {
       << text(objective, "cost_model") << "): " << verdictText(objective)
       << "\n";
   printDecision(out, plan);
+  printInParts();
   printRecomputed();
+}
+
+/// What lies in parts over devices of equal data.
+void Printer::printInParts() {
+  const json::Array *parts = plan.getArray("in_parts");
+  if (!parts || parts->empty())
+    return;
+  std::vector<std::string> names;
+  for (const json::Value &name : *parts)
+    names.push_back(name.getAsString().value_or("").str());
+  std::string last = names.back();
+  names.pop_back();
+  out << "zero      " << int64_t(number(&plan, "zero")) << ": "
+      << llvm::join(names, ", ") << (names.empty() ? "" : " and ") << last
+      << " in parts over dp\n";
 }
 
 /// Blocks that are computed again, what that takes, and what need not be held.

@@ -218,6 +218,7 @@ static const char *plannedBy(const Options &o) {
          : o.microBatches > 0     ? "--micro-batches"
          : o.schedule != "auto"   ? "--schedule"
          : o.recompute != "auto"  ? "--recompute"
+         : o.zero != "auto"       ? "--zero"
          : !o.batchDims.empty()   ? "--batch-dim"
          : o.train                ? "--train"
                                   : nullptr;
@@ -299,6 +300,11 @@ void kerf::tool::refuseIdle(const Options &o, bool trains) {
                   "--recompute is of a step that trains; inference holds "
                   "nothing for a backward pass",
                   {}};
+  if (o.zero != "auto" && !trains)
+    throw Failure{kUsage,
+                  "--zero is of a step that trains; inference has neither "
+                  "gradients nor states",
+                  {}};
   if (o.schedule != "auto" && !trains)
     throw Failure{kUsage,
                   "--schedule is of a pipeline that trains; inference has but "
@@ -365,6 +371,9 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.searchRecomputation = true;
   else if (o.train && o.recompute != "none")
     result.recomputeEvery = o.recompute == "all" ? 1 : std::stoll(o.recompute);
+  p.searchZero = o.train && o.zero == "auto";
+  if (o.train && !p.searchZero)
+    p.zero = *plan::parseZero(o.zero);
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
   bool isPlanned =

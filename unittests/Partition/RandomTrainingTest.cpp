@@ -192,14 +192,15 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
     EXPECT_GT(coverage.purposes[purpose], 20) << purpose;
 }
 
-// The planner's own plans of autodiff's steps, by search and at random: the
-// same parameters after two steps, and no more bytes than promised.
+// The planner's own plans of autodiff's steps, by search and at random, whole
+// and in parts over data-parallel devices (ZeRO): the same parameters after two
+// steps, and no more bytes than promised.
 TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
   LoadedContext loaded;
   MLIRContext &context = loaded.context;
-  int planned = 0, stages = 0, exact = 0, whole = 0;
+  int planned = 0, stages = 0, exact = 0, whole = 0, inParts = 0;
   std::string infeasible;
-  bool all = forEachSeed(7000, 60, [&](unsigned seed) {
+  bool all = forEachSeed(7000, 100, [&](unsigned seed) {
     Random random(seed);
     auto module = makeNetwork(&context, random, 3 + draw(random, 6), 8);
     ScopedDiagnosticHandler quiet(&context,
@@ -235,6 +236,10 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
         chance(random, 50) ? plan::Objective::Volume : plan::Objective::Time;
     options.seed = seed;
     options.microBatches = int64_t(1) << draw(random, 3);
+    Random kinds(seed + 1);
+    if (llvm::any_of(options.mesh,
+                     [](const auto &axis) { return axis.first == "dp"; }))
+      options.zero = plan::kZeros[draw(kinds, 4)];
     plan::PlanError error = plan::PlanError::None;
     std::string message;
     auto result = plan::planModule(*module, options, error, message);
@@ -249,6 +254,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     auto report = accountCommunication(*module);
     ASSERT_TRUE(succeeded(report));
     ++planned;
+    inParts += result->zero != plan::Zero::None;
     int64_t promised = result->candidates.front().totalBytes;
     if (options.mesh.front().first == "pp") {
       ++stages;
@@ -279,8 +285,9 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
   RecordProperty("planned", planned);
   RecordProperty("exact", exact);
   if (all) {
-    EXPECT_GT(planned, 35) << infeasible;
-    EXPECT_GT(stages, 10) << infeasible;
+    EXPECT_GT(planned, 60) << infeasible;
+    EXPECT_GT(stages, 20) << infeasible;
+    EXPECT_GT(inParts, 20) << infeasible;
     EXPECT_GT(exact * 2, whole);
   }
 }

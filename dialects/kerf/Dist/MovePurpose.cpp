@@ -7,6 +7,27 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
 
+/// Whether an op changes nothing but the type of floats.
+static bool isFloatCast(Operation *op) {
+  if (op->getNumOperands() != 1 || op->getNumResults() != 1)
+    return false;
+  auto from = dyn_cast<RankedTensorType>(op->getOperandTypes()[0]);
+  auto to = dyn_cast<RankedTensorType>(op->getResultTypes()[0]);
+  return from && to && from.getShape() == to.getShape() &&
+         from.getElementType() != to.getElementType() &&
+         isa<FloatType>(from.getElementType()) &&
+         isa<FloatType>(to.getElementType());
+}
+
+/// Whether an op is a parameter, or makes a copy of one in another type.
+static bool isParameter(Operation *op) {
+  if (auto source = dyn_cast<SourceOpInterface>(op))
+    return source.isParameter();
+  Operation *def =
+      isFloatCast(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+  return def && isParameter(def);
+}
+
 PurposeAttr dist::movePurpose(Operation *producer, Operation *user) {
   for (Operation *op : {producer, user})
     if (op)
@@ -16,8 +37,9 @@ PurposeAttr dist::movePurpose(Operation *producer, Operation *user) {
     return PurposeAttr();
   if (getPhase(producer) == Phase::BackwardWeight)
     return PurposeAttr::get(producer->getContext(), Purpose::Gradient);
-  auto source = dyn_cast<SourceOpInterface>(producer);
-  return source && source.isParameter()
+  auto assign = dyn_cast_or_null<AssignOp>(user);
+  Operation *assigned = assign ? assign.getSource().getDefiningOp() : nullptr;
+  return isParameter(producer) || (assigned && isParameter(assigned))
              ? PurposeAttr::get(producer->getContext(), Purpose::Parameter)
              : PurposeAttr();
 }

@@ -8,7 +8,8 @@ namespace kerf::dist {
 
 /// The purpose of bringing a value to another layout: what its producer or, if
 /// that states none, its user states; else gradient behind the backward pass of
-/// weights, and parameter for a parameter. Null: an activation. `producer` is
+/// weights, and parameter for a parameter, a copy of it in another type, and
+/// what is assigned to it. Null: an activation. `producer` is
 /// null for an argument, `user` for a layout that several uses share.
 PurposeAttr movePurpose(mlir::Operation *producer, mlir::Operation *user);
 

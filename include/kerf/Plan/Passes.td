@@ -58,6 +58,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
            "Of a pipeline that trains: auto, gpipe or 1f1b">,
     Option<"recompute", "recompute", "std::string", "\"none\"",
            "Of a step, blocks to compute again: none, or auto: where the memory limit binds">,
+    Option<"zero", "zero", "std::string", "\"none\"",
+           "Of a step, what lies in parts over dp: none, 1, 2, 3, or auto: where the memory limit binds">,
     ListOption<"shard", "shard", "std::string", "Hints: REGEX=[{tp},{}]">,
   ];
   let dependentDialects = ["::kerf::dist::DistDialect"];

@@ -29,6 +29,17 @@ llvm::StringRef toString(Objective objective);
 
 enum class SolverKind { Auto, BruteForce, Random };
 
+/// What of a training step lies in parts over its axis of data parallelism
+/// (`dp`), each with what stands in front of it: ZeRO 1, 2 and 3.
+enum class Zero { None, States, Gradients, Parameters };
+inline constexpr Zero kZeros[] = {Zero::None, Zero::States, Zero::Gradients,
+                                  Zero::Parameters};
+/// "none", "1", "2", "3".
+llvm::StringRef toString(Zero zero);
+std::optional<Zero> parseZero(llvm::StringRef text);
+/// "optimizer states", "gradients", "parameters": what is in parts.
+llvm::SmallVector<llvm::StringRef> partNames(Zero zero);
+
 /// A wish: values whose name matches `pattern` (a full match of an extended
 /// regular expression) get this sharding, in the syntax `[{tp},{}]`.
 struct ShardHint {
@@ -72,6 +83,10 @@ struct PlanOptions {
   /// besides what is in the function: nothing where false; where true as many
   /// as make the plan cheapest, if the memory limit binds.
   bool searchRecomputation = false;
+  /// What lies in parts over `dp`; with `searchZero` also as much more as makes
+  /// the plan cheapest, if the memory limit binds.
+  Zero zero = Zero::None;
+  bool searchZero = false;
   /// A device may compute any share of the operations, even where the objective
   /// is volume and the mesh is searched.
   bool anyShareOfWork = false;
@@ -89,6 +104,7 @@ struct CandidateSummary {
   int64_t microBatches = 1;
   /// Of how many blocks one is computed again; 0: of none.
   int64_t recomputeEvery = 0;
+  Zero zero = Zero::None;
   Status status = Status::Unknown;
   /// Objective level 0 of the best plan found and the proven bound, in the
   /// objective's unit (seconds, or bytes of the busiest rank).
@@ -133,6 +149,7 @@ struct PlanResult {
   std::string candidateSet;                 ///< in words
   std::vector<StageSummary> stages;
   std::vector<RecomputedBlock> recomputed;
+  Zero zero = Zero::None;
   PureCuts pureCuts;
   struct Memory {
     int64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0,
@@ -197,7 +214,7 @@ mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   PlanResult &result, std::string &message);
 
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
-llvm::json::Array valuesToJson(mlir::ModuleOp module);
+llvm::json::Array valuesToJson(mlir::ModuleOp module, Zero zero);
 /// Which of them are parameters of the model: no constants, and no states that
 /// only updates read.
 llvm::json::Array parameterNames(mlir::ModuleOp module);

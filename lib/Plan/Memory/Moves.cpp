@@ -118,14 +118,15 @@ Part StageMemory::partOfMove(OpOperand &use) const {
   Operation *op = use.getOwner();
   bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
   if (isSource && batch.isTraining() && map.microBatches > 1 &&
-      !dist::runsOncePerStep(dist::getPhase(op)))
+      !graph.isOfPass(use) && !dist::runsOncePerStep(dist::getPhase(op)))
     return Prologue;
   return partOf(op);
 }
 
 void StageMemory::listMoves() {
   // Forward and backward share what they want alike, as do prologue and update
-  // (partition's insert-reshards). Each function fills padding by itself.
+  // (partition's insert-reshards), but for what a pass gathers for itself. Each
+  // function fills padding by itself.
   std::map<std::tuple<void *, LayoutId, int>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
@@ -141,12 +142,17 @@ void StageMemory::listMoves() {
       Part part = isFilled ? partOf(&op) : partOfMove(use);
       bool isOnce = part == Prologue || part == Update ||
                     dist::runsOncePerStep(dist::getPhase(&op));
-      auto [entry, isNew] = known.try_emplace(
-          {use.get().getAsOpaquePointer(), graph.operandLayout(solution, use),
-           isFilled ? 2 + part : isOnce},
-          moved.size());
+      std::optional<StepPass> pass = graph.getZero().passOf(use);
+      int readers = isFilled ? 4 + part
+                    : pass   ? 2 + static_cast<int>(*pass)
+                             : isOnce;
+      auto [entry, isNew] =
+          known.try_emplace({use.get().getAsOpaquePointer(),
+                             graph.operandLayout(solution, use), readers},
+                            moved.size());
       if (isNew)
-        moved.push_back({bytes, part, part, batch.isOfStep(use.get())});
+        moved.push_back(
+            {bytes, part, part, batch.isOfStep(use.get()) && !pass});
       Move &move = moved[entry->second];
       move.readIn = std::max(move.readIn, partOf(&op));
       moveOf[&use] = entry->second;

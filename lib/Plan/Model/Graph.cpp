@@ -72,12 +72,14 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
              const DimBlocks &dimBlocks, const ValueNames &names,
-             const MemoryFloor &floor, llvm::function_ref<bool()> isOver)
+             const MemoryFloor &floor, const ZeroParts &zero,
+             llvm::function_ref<bool()> isOver)
     : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
-      names(names), floor(floor), byteScale(byteScaleOf(function, candidate)),
+      names(names), floor(floor), zero(zero),
+      byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
   costs.endWhen(isOver);
@@ -90,9 +92,12 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
       addAssign(assign);
     else
       addOp(&op);
-    for (Value result : op.getResults())
-      if (hasSeveralUses(result))
+    for (Value result : op.getResults()) {
+      for (StepPass pass : passesOf(result))
+        addPass(result, pass);
+      if (needsHub(result))
         addHub(result);
+    }
     unfinished = isOver && isOver();
     if (unfinished)
       error.clear(); // of costs that were not worked out
@@ -121,6 +126,8 @@ StrategyOptions Graph::strategyOptions(Operation *op) const {
   result.isOfStep = batch.runsOnce(op);
   result.mustCutBatch =
       !result.isOfStep && options.solver != SolverKind::Random;
+  result.mayCutMore = zero.mayCut(op);
+  result.mustCutMore = zero.isInParts(op);
   return result;
 }
 
@@ -129,6 +136,9 @@ StrategyOptions Graph::strategyOptions(Value value) const {
   result.isOfStep = batch.isOfStep(value);
   result.isSum = batch.isSumOverBatch(value) && !result.isOfStep;
   result.blockSizes = dimBlocks.of(value).vec();
+  // What is gathered for a pass is not in parts.
+  Operation *def = value.getDefiningOp();
+  result.mayCutMore = def && zero.mayCut(def) && !zero.isGatheredPerPass(value);
   return result;
 }
 
@@ -237,13 +247,26 @@ static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
 const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
   Provider from = providerOf(op->getOperand(0), true);
   bool sums = isa<dist::AccumulateOp>(op);
+  // The sum of one micro-batch is reduced behind it, in the type in which
+  // gradients are sent.
+  bool inParts = zero.addsParts(op) && candidate.microBatches > 1;
   auto &known = choicesOfKeptLayout[{
       from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
-      op->getResultTypes()[0].getAsOpaquePointer(), sums}];
+      op->getResultTypes()[0].getAsOpaquePointer(), sums + inParts}];
   if (!known) {
     auto choices = std::make_unique<OpChoices>();
-    choices->strategies =
-        asMadeStrategies(from.layouts, sums, candidate, layouts);
+    if (inParts) {
+      StrategyOptions cut = strategyOptions(op->getResult(0));
+      cut.mustCutMore = true;
+      choices->strategies = sumInPartsStrategies(
+          from.layouts,
+          enumerateLayouts(tensorType(op->getResult(0)), std::nullopt,
+                           candidate, cut, layouts),
+          candidate, layouts);
+    } else {
+      choices->strategies =
+          asMadeStrategies(from.layouts, sums, candidate, layouts);
+    }
     for (const Strategy &strategy : choices->strategies)
       choices->totals.push_back(totalsOf(op, strategy));
     known = choices.get();
@@ -259,7 +282,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   auto keyOf = [&](const StrategyOptions &o) {
     return std::make_tuple(o.batchFactor.value_or(~0u),
                            o.sumGroup.value_or(~0u), o.isOfStep, o.reach,
-                           o.closedGroups);
+                           o.closedGroups, o.mayCutMore, o.mustCutMore);
   };
   SmallVector<NamedAttribute> attrs = inherentAttrs(op);
   bool isSource = isa<SourceOpInterface>(op);
@@ -314,14 +337,14 @@ void Graph::addOp(Operation *op) {
     });
   bool stays = isTransferCast(op);
   for (OpOperand &operand : op->getOpOperands()) {
-    Provider from = providerOf(operand.get(), true);
+    Provider from = providerOf(operand);
     std::vector<LayoutId> wanted;
     for (const Strategy &strategy : choices->strategies)
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
     connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
             op, timesOf(op), movesGradient(operand.get(), op), isEarly(op),
-            stays);
+            stays || isOfPass(operand));
   }
 }
 
@@ -331,6 +354,21 @@ void Graph::addAssign(dist::AssignOp op) {
   Provider to = providerOf(op.getSource(), false);
   connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
           op.getValue(), op, 1, movesGradient(op.getValue(), op));
+}
+
+Graph::Provider Graph::providerOf(const ValueNode &node) const {
+  auto &keys =
+      const_cast<std::map<std::vector<LayoutId>, const void *> &>(layoutKeys);
+  return {node.node, node.layouts,
+          &keys.try_emplace(node.layouts).first->second};
+}
+
+Graph::Provider Graph::providerOf(OpOperand &use) const {
+  std::optional<StepPass> pass = zero.passOf(use);
+  if (!pass)
+    return providerOf(use.get(), true);
+  return providerOf(
+      passNodes.find({use.get(), static_cast<int>(*pass)})->second);
 }
 
 Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
@@ -423,6 +461,46 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
         part.addUsage(flops, usage.node, usage.live, usage.amounts);
   }
   return part;
+}
+
+/// What ZeRO gathers once is gathered for all its uses, however many there are;
+/// of what it gathers for each pass other uses read the parts.
+bool Graph::needsHub(Value value) const {
+  if (zero.isGatheredPerPass(value))
+    return false;
+  return zero.isGatheredOnce(value) || hasSeveralUses(value);
+}
+
+SmallVector<StepPass> Graph::passesOf(Value value) const {
+  SmallVector<StepPass> passes;
+  if (zero.isGatheredPerPass(value))
+    for (StepPass pass : kPasses)
+      if (llvm::any_of(value.getUses(), [&](OpOperand &use) {
+            return zero.passOf(use) == pass;
+          }))
+        passes.push_back(pass);
+  return passes;
+}
+
+void Graph::addPass(Value value, StepPass pass) {
+  Provider from = providerOf(value, false);
+  ValueNode gathered;
+  gathered.layouts = layoutsOf(value);
+  // What no axis of data parallelism can cut is read as it is.
+  for (LayoutId layout : from.layouts)
+    if (!llvm::is_contained(gathered.layouts, layout))
+      gathered.layouts.push_back(layout);
+  gathered.node = problem.addNode(
+      CostTable::zeros(gathered.layouts.size()),
+      (names[value] +
+       (pass == StepPass::Forward ? " (forward)" : " (backward)"))
+          .str());
+  const void *key = &layoutKeys.try_emplace(gathered.layouts).first->second;
+  Operation *def = value.getDefiningOp();
+  connect(from.node, from.layouts, from.key, gathered.node, gathered.layouts,
+          key, value, isa<SourceOpInterface>(def) ? nullptr : def,
+          candidate.microBatches, movesGradient(value, nullptr));
+  passNodes[{value, static_cast<int>(pass)}] = std::move(gathered);
 }
 
 void Graph::addHub(Value value) {

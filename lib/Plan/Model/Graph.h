@@ -17,6 +17,7 @@
 #ifndef KERF_LIB_PLAN_MODEL_GRAPH_H
 #define KERF_LIB_PLAN_MODEL_GRAPH_H
 
+#include "../Zero/ZeroParts.h"
 #include "DimBlocks.h"
 #include "ReshardCosts.h"
 #include "Strategies.h"
@@ -108,7 +109,8 @@ public:
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const DimBlocks &dimBlocks, const ValueNames &names,
-        const MemoryFloor &floor, llvm::function_ref<bool()> isOver = {});
+        const MemoryFloor &floor, const ZeroParts &zero,
+        llvm::function_ref<bool()> isOver = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -136,6 +138,17 @@ public:
   std::optional<LayoutId> sharedLayout(const Solution &solution,
                                        mlir::Value value) const;
 
+  /// The passes that gather the value for themselves (ZeRO 3), which then has
+  /// no shared layout, in order. All uses of such a pass read one layout.
+  llvm::SmallVector<StepPass> passesOf(mlir::Value value) const;
+  /// Whether a use reads what a pass has gathered.
+  bool isOfPass(mlir::OpOperand &use) const {
+    return zero.passOf(use).has_value();
+  }
+  LayoutId passLayout(const Solution &solution, mlir::Value value,
+                      StepPass pass) const;
+  const ZeroParts &getZero() const { return zero; }
+
   /// Seconds and operations of an op in a step under a solution, including the
   /// moves of its operands; the bytes of those moves. What a move does on the
   /// device itself (a slice) is compute.
@@ -152,6 +165,8 @@ public:
   int64_t moveTimes(mlir::OpOperand &operand) const;
   /// The cost of bringing a value to its shared layout, if it has one.
   OpCost sharedCostOf(const Solution &solution, mlir::Value value);
+  /// The cost of gathering it for a pass of each micro-batch.
+  OpCost passCostOf(const Solution &solution, mlir::Value value, StepPass pass);
   /// Local bytes of a value under a solution, as made and as shared.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
   int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
@@ -189,6 +204,8 @@ private:
   void addOp(mlir::Operation *op);
   void addReturn(mlir::Operation *op);
   void addHub(mlir::Value value);
+  bool needsHub(mlir::Value value) const;
+  void addPass(mlir::Value value, StepPass pass);
   void addMemory();
   void addEstimate();
   /// Bytes of a value on one device in each of some layouts.
@@ -232,6 +249,11 @@ private:
     const void *key;
   };
   Provider providerOf(mlir::Value value, bool throughShared) const;
+  /// What a use reads: the value, or what is shared or gathered of it.
+  Provider providerOf(mlir::OpOperand &use) const;
+  Provider providerOf(const ValueNode &node) const;
+  OpCost moveCost(LayoutId from, LayoutId to, mlir::Value value,
+                  bool isGradient, int64_t times);
   /// The block sizes of the function together with those that hints name.
   static DimBlocks withHints(DimBlocks dimBlocks, mlir::func::FuncOp function,
                              const dist::Mesh &mesh, const PlanOptions &options,
@@ -250,6 +272,7 @@ private:
   DimBlocks dimBlocks;
   const ValueNames &names;
   const MemoryFloor &floor;
+  const ZeroParts &zero;
   int64_t byteScale;
   cost::Int128 flopsOfModel = 0; ///< once, all devices together
   ReshardCosts costs;
@@ -258,6 +281,7 @@ private:
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;
   llvm::DenseMap<mlir::Value, ValueNode> arguments, sharedNodes;
+  llvm::MapVector<std::pair<mlir::Value, int>, ValueNode> passNodes;
   llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
   /// For each edge the value that it moves, and the op in whose stage the move
   /// is.
@@ -267,7 +291,9 @@ private:
       llvm::hash_code,
       llvm::SmallVector<std::pair<mlir::Operation *, const OpChoices *>>>
       alike;
-  std::map<std::tuple<const void *, const void *, const void *, bool>,
+  /// By the layouts and types of operand and result, and whether it sums (1),
+  /// or sums in parts (2).
+  std::map<std::tuple<const void *, const void *, const void *, int>,
            const OpChoices *>
       choicesOfKeptLayout;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;

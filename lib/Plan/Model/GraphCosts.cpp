@@ -60,24 +60,41 @@ bool Graph::movesGradient(Value value, Operation *user) {
   return purpose && purpose.getValue() == dist::Purpose::Gradient;
 }
 
-Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
+LayoutId Graph::passLayout(const Solution &solution, Value value,
+                           StepPass pass) const {
+  const ValueNode &node =
+      passNodes.find({value, static_cast<int>(pass)})->second;
+  return node.layouts[solution[node.node]];
+}
+
+Graph::OpCost Graph::moveCost(LayoutId from, LayoutId to, Value value,
+                              bool isGradient, int64_t times) {
   OpCost total;
-  if (isAssignTarget(operand))
-    return total;
-  LayoutId from = sharedLayout(solution, operand.get())
-                      .value_or(resultLayout(solution, operand.get()));
-  LayoutId to = operandLayout(solution, operand);
   if (from == to)
     return total;
-  int64_t times = moveTimes(operand);
-  const MoveCost &cost =
-      costs.get(from, to, tensorType(operand.get()),
-                movesGradient(operand.get(), operand.getOwner()));
+  const MoveCost &cost = costs.get(from, to, tensorType(value), isGradient);
   total.computeSeconds = cost.localSeconds * static_cast<double>(times);
   total.moveSeconds = cost.seconds * static_cast<double>(times);
   total.shares = cost.shares * times;
   total.totalBytes = cost.totalBytes * times;
   return total;
+}
+
+Graph::OpCost Graph::passCostOf(const Solution &solution, Value value,
+                                StepPass pass) {
+  return moveCost(resultLayout(solution, value),
+                  passLayout(solution, value, pass), value,
+                  movesGradient(value, nullptr), candidate.microBatches);
+}
+
+Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
+  if (isAssignTarget(operand) || isOfPass(operand))
+    return {};
+  LayoutId from = sharedLayout(solution, operand.get())
+                      .value_or(resultLayout(solution, operand.get()));
+  return moveCost(from, operandLayout(solution, operand), operand.get(),
+                  movesGradient(operand.get(), operand.getOwner()),
+                  moveTimes(operand));
 }
 
 Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
@@ -100,17 +117,9 @@ Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
 }
 
 Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
-  OpCost total;
   std::optional<LayoutId> shared = sharedLayout(solution, value);
-  if (!shared || *shared == resultLayout(solution, value))
-    return total;
-  const MoveCost &cost =
-      costs.get(resultLayout(solution, value), *shared, tensorType(value),
-                movesGradient(value, nullptr));
-  int64_t times = sharedTimes(value);
-  total.computeSeconds = cost.localSeconds * static_cast<double>(times);
-  total.moveSeconds = cost.seconds * static_cast<double>(times);
-  total.shares = cost.shares * times;
-  total.totalBytes = cost.totalBytes * times;
-  return total;
+  if (!shared)
+    return {};
+  return moveCost(resultLayout(solution, value), *shared, value,
+                  movesGradient(value, nullptr), sharedTimes(value));
 }

@@ -1,6 +1,8 @@
 //===- Meshes.cpp - the mesh shapes that are tried ------------------------===//
 #include "Meshes.h"
 
+#include "../Zero/ZeroParts.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace kerf;
@@ -107,6 +109,26 @@ static void avoidNames(std::vector<NamedAxis> &axes,
         axis.name = other;
 }
 
+bool kerf::plan::mayCutData(const PlanOptions &options) {
+  int64_t rest = options.devices;
+  bool isFixed = false; // axes other than stages
+  for (const auto &[name, size] : options.mesh) {
+    if (name == "dp")
+      return size > 1;
+    isFixed |= name != "pp";
+    rest /= std::max<int64_t>(size, 1);
+  }
+  return !isFixed && rest > 1;
+}
+
+/// ZeRO needs an axis of data parallelism.
+static void keepDataParallel(MeshSet &set) {
+  for (auto *list : {&set.candidates, &set.lastResorts, &set.accumulations})
+    llvm::erase_if(*list, [](const MeshCandidate &candidate) {
+      return !llvm::is_contained(candidate.roles, AxisRole::Batch);
+    });
+}
+
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                                     int64_t batchSize, bool canMicroBatch,
                                     bool isTraining, llvm::StringRef whyNot) {
@@ -153,6 +175,18 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       return set;
     }
   }
+  if (options.zero != Zero::None && !isTraining) {
+    set.error = "option zero: expected none for a function that does not train";
+    return set;
+  }
+  if (options.zero != Zero::None && !mayCutData(options)) {
+    set.error =
+        "option zero: there is no axis of data parallelism over which " +
+        llvm::join(partNames(options.zero), " and ") +
+        " could lie in parts, expected option mesh with dp of at least 2" +
+        (options.devices == 1 ? ", which takes several devices" : "");
+    return set;
+  }
   int64_t rest = options.devices / static_cast<int64_t>(product);
   bool orderMatters = options.machine.nodes > 1;
   for (int64_t stages = 1; stages <= options.devices; ++stages) {
@@ -183,6 +217,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     if (!options.microBatches && counts.back() != 1)
       addAll(1, set.lastResorts);
   }
+  if (options.zero != Zero::None)
+    keepDataParallel(set);
   std::string fixedText;
   for (const auto &[name, size] : options.mesh)
     fixedText +=

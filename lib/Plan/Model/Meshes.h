@@ -30,6 +30,9 @@ struct MeshSet {
   std::string error; ///< why the request is impossible, or empty
 };
 
+/// Whether any mesh of a request can have an axis of data parallelism.
+bool mayCutData(const PlanOptions &options);
+
 /// `canMicroBatch`: the batch can be followed through the whole function;
 /// `whyNot` names what ends it.
 MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,

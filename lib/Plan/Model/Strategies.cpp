@@ -1,6 +1,7 @@
 //===- Strategies.cpp - axes on factors -----------------------------------===//
 #include "Strategies.h"
 
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -45,6 +46,7 @@ public:
         shards[*options.batchFactor] = mesh.microBatches;
       }
     }
+    order = axesInOrder();
     visitAxis(0);
     return std::move(found);
   }
@@ -70,7 +72,7 @@ private:
   /// Whether `extra` more shards fit on the factor.
   bool fits(unsigned factor, int64_t extra, AxisRole role) const {
     bool isBatch = options.batchFactor == factor;
-    if ((role == AxisRole::Batch && !isBatch) ||
+    if ((role == AxisRole::Batch && !isBatch && !options.mayCutMore) ||
         (role == AxisRole::NonBatch && isBatch))
       return false;
     int64_t total = shards[factor] * extra;
@@ -132,8 +134,20 @@ private:
     return blocks;
   }
 
-  void visitAxis(size_t axis) {
-    if (axis == mesh.roles.size()) {
+  /// Axes of the mesh, outermost first; Batch axes that may cut any factor cut
+  /// what others have left, so that gathering them is gathering neighbours.
+  std::vector<size_t> axesInOrder() const {
+    std::vector<size_t> order(mesh.roles.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (options.mayCutMore)
+      std::stable_partition(order.begin(), order.end(), [&](size_t axis) {
+        return mesh.roles[axis] != AxisRole::Batch;
+      });
+    return order;
+  }
+
+  void visitAxis(size_t number) {
+    if (number == order.size()) {
       chosen.clear();
       if (!options.blockSizes.empty()) {
         chooseBlocks();
@@ -144,8 +158,9 @@ private:
       emit();
       return;
     }
+    size_t axis = order[number];
     if (mesh.roles[axis] == AxisRole::Fixed) {
-      visitAxis(axis + 1);
+      visitAxis(number + 1);
       return;
     }
     int64_t size = mesh.mesh.axes[axis].size;
@@ -155,13 +170,16 @@ private:
         options.batchFactor &&
         llvm::is_contained(candidates, *options.batchFactor) &&
         fits(*options.batchFactor, size, role)) {
-      place({{id, 1, size}, static_cast<int>(*options.batchFactor), -1}, axis);
+      place({{id, 1, size}, static_cast<int>(*options.batchFactor), -1},
+            number);
       return;
     }
-    visitAxis(axis + 1);
+    if (role == AxisRole::Batch && options.mustCutMore && cutMore(number))
+      return;
+    visitAxis(number + 1);
     for (unsigned factor : candidates) {
       if (fits(factor, size, role)) {
-        place({{id, 1, size}, static_cast<int>(factor), -1}, axis);
+        place({{id, 1, size}, static_cast<int>(factor), -1}, number);
         if (rule.factors[factor].size % (shards[factor] * size) == 0)
           continue;
       }
@@ -174,10 +192,10 @@ private:
         digits.push_back({{id, 1, major}, static_cast<int>(factor), -1});
         shards[factor] *= major;
         dist::AxisRef minor{id, major, size / major};
-        visitAxis(axis + 1);
+        visitAxis(number + 1);
         for (unsigned other : candidates)
           if (other != factor && fits(other, minor.size, role))
-            place({minor, static_cast<int>(other), -1}, axis);
+            place({minor, static_cast<int>(other), -1}, number);
         shards[factor] /= major;
         digits.pop_back();
         break;
@@ -186,14 +204,35 @@ private:
     for (int group = 0; group < static_cast<int>(rule.linearGroups.size());
          ++group)
       if (!llvm::is_contained(options.closedGroups, unsigned(group)))
-        place({{id, 1, size}, -1, group}, axis);
+        place({{id, 1, size}, -1, group}, number);
   }
 
-  void place(const Digit &digit, size_t axis) {
+  /// Places the axis on each factor that it divides, else on each that it fits;
+  /// whether there is any.
+  bool cutMore(size_t number) {
+    size_t axis = order[number];
+    int64_t size = mesh.mesh.axes[axis].size;
+    auto id = static_cast<unsigned>(axis);
+    for (bool divides : {true, false}) {
+      bool found = false;
+      for (unsigned factor : candidates)
+        if (fits(factor, size, AxisRole::Batch) &&
+            (rule.factors[factor].size % (shards[factor] * size) == 0) ==
+                divides) {
+          place({{id, 1, size}, static_cast<int>(factor), -1}, number);
+          found = true;
+        }
+      if (found)
+        return true;
+    }
+    return false;
+  }
+
+  void place(const Digit &digit, size_t number) {
     digits.push_back(digit);
     if (digit.factor >= 0)
       shards[digit.factor] *= digit.slice.size;
-    visitAxis(axis + 1);
+    visitAxis(number + 1);
     if (digit.factor >= 0)
       shards[digit.factor] /= digit.slice.size;
     digits.pop_back();
@@ -301,6 +340,7 @@ private:
   std::vector<bool> hasMinors; ///< shares a dimension with other factors
   std::vector<int64_t> shards; ///< per factor, of the digits so far
   std::vector<int64_t> chosen; ///< per factor, its blocks
+  std::vector<size_t> order;   ///< of axes
   std::vector<Digit> digits;
   std::set<std::vector<LayoutId>> seen;
   std::vector<Strategy> found;
@@ -345,6 +385,40 @@ kerf::plan::asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
     strategy.results.push_back(layouts.intern(layout));
   }
   return found;
+}
+
+std::vector<Strategy> kerf::plan::sumInPartsStrategies(
+    llvm::ArrayRef<LayoutId> made, llvm::ArrayRef<LayoutId> cut,
+    const MeshCandidate &mesh, LayoutTable &layouts) {
+  auto withoutBatch = [&](dist::Layout layout) {
+    auto drop = [&](dist::AxisList &axes) {
+      llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
+        return mesh.roles[ref.axis] == AxisRole::Batch;
+      });
+    };
+    for (dist::AxisList &axes : layout.dims)
+      drop(axes);
+    drop(layout.partial);
+    layout.canonicalize();
+    return layout;
+  };
+  std::vector<LayoutId> taken;
+  for (LayoutId id : made) {
+    dist::Layout rest = withoutBatch(layouts[id]);
+    size_t before = taken.size();
+    for (LayoutId other : cut) {
+      dist::Layout parts = layouts[other];
+      if (withoutBatch(parts).dims != rest.dims)
+        continue;
+      parts.partial = rest.partial;
+      parts.reduction = rest.reduction;
+      parts.canonicalize();
+      taken.push_back(layouts.intern(parts));
+    }
+    if (taken.size() == before)
+      taken.push_back(id);
+  }
+  return asMadeStrategies(taken, /*sums=*/true, mesh, layouts);
 }
 
 std::vector<LayoutId> kerf::plan::enumerateLayouts(

@@ -47,6 +47,8 @@ struct StrategyOptions {
   /// An op with a batch must cut it over every Batch axis that fits: a user who
   /// asks for `dp` means data parallelism.
   bool mustCutBatch = false;
+  /// Batch axes may cut any factor (ZeRO), and must where one of them fits.
+  bool mayCutMore = false, mustCutMore = false;
   /// For enumerateLayouts: each micro-batch makes its part of the value, a sum.
   bool isSum = false;
   /// Per factor (enumerateLayouts: per dimension); empty: no block sizes.
@@ -76,6 +78,14 @@ std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
 std::vector<Strategy> asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
                                        const MeshCandidate &mesh,
                                        LayoutTable &layouts);
+
+/// The same for a dist.accumulate that adds up parts: Batch axes cut what it
+/// takes, in each of the ways in `cut` that otherwise are as it is made. What
+/// no way is for stays as it is made.
+std::vector<Strategy> sumInPartsStrategies(llvm::ArrayRef<LayoutId> made,
+                                           llvm::ArrayRef<LayoutId> cut,
+                                           const MeshCandidate &mesh,
+                                           LayoutTable &layouts);
 
 /// Layout `id` as that of a sum over micro-batches.
 LayoutId sumOverTime(LayoutId id, const MeshCandidate &mesh,

@@ -31,6 +31,10 @@ kerf::plan::describeRecomputed(func::FuncOp function, Graph *graph,
     for (Value result : op.getResults()) {
       Graph::OpCost shared = graph->sharedCostOf(solution, result);
       block.seconds += shared.computeSeconds + shared.moveSeconds;
+      for (StepPass pass : graph->passesOf(result)) {
+        Graph::OpCost gathered = graph->passCostOf(solution, result, pass);
+        block.seconds += gathered.computeSeconds + gathered.moveSeconds;
+      }
       if (llvm::any_of(result.getUsers(), [](Operation *user) {
             return !dist::isRecomputed(user);
           }))

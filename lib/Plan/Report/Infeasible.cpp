@@ -71,6 +71,8 @@ static std::string nameOf(const CandidateSummary &candidate) {
   else if (candidate.recomputeEvery > 1)
     name += " with one of " + std::to_string(candidate.recomputeEvery) +
             " blocks computed again";
+  if (candidate.zero != Zero::None)
+    name += " with ZeRO " + toString(candidate.zero).str();
   if (candidate.peakMemoryBytes > 0)
     name += " (" + shortBytes(candidate.peakMemoryBytes) + ")";
   return name;

@@ -1,10 +1,12 @@
 //===- PlanJson.cpp - shardings of all values, out and back in ------------===//
 //
 // The "values" of plan.json: for each value its sharding, the sharding in which
-// several uses share it, those of the operands of the op that makes it, and the
-// stage. Read back, edited or not, they give the same attributes that planning
-// writes. Blocks that the plan computes again are made first; but for these,
-// everything is checked before anything is changed.
+// several uses share it or those for which the passes of a micro-batch gather
+// it, those of the operands of the op that makes it, and the stage. Read back,
+// edited or not, they give the same attributes that planning writes. Blocks
+// that the plan computes again are made first, and what ZeRO moves to the
+// prologue is moved; but for these, everything is checked before anything is
+// changed.
 //
 //===----------------------------------------------------------------------===//
 #include "../WriteBack.h"
@@ -25,12 +27,17 @@ namespace json = llvm::json;
 
 /// Of a whole plan.json: what is read here, and what it tells its readers
 /// besides.
-static constexpr StringRef kPlanKeys[] = {
-    "schema",          "mesh",      "mesh_axes",      "devices",    "schedule",
-    "values",          "precision", "gradient_dtype", "goal",       "model",
-    "machine",         "stages",    "objective",      "runners_up", "pure_cuts",
-    "memory",          "time",      "communication",  "zero",       "recompute",
-    "planning_seconds"};
+static constexpr StringRef kPlanKeys[] = {"schema",    "mesh",
+                                          "mesh_axes", "devices",
+                                          "schedule",  "values",
+                                          "precision", "gradient_dtype",
+                                          "goal",      "model",
+                                          "machine",   "stages",
+                                          "objective", "runners_up",
+                                          "pure_cuts", "memory",
+                                          "time",      "communication",
+                                          "zero",      "recompute",
+                                          "in_parts",  "planning_seconds"};
 
 /// [{"tp"}, {}], as in IR.
 static std::string textOf(Attribute attr) {
@@ -40,6 +47,10 @@ static std::string textOf(Attribute attr) {
   view.consume_front("#dist.sharding<");
   view.consume_back(">");
   return view.str();
+}
+
+static StringRef nameOf(StepPass pass) {
+  return pass == StepPass::Forward ? "forward" : "backward";
 }
 
 static dist::ReshardOp sharedReshard(Value value) {
@@ -56,16 +67,29 @@ static json::Array shapeOf(Value value) {
   return shape;
 }
 
-json::Array kerf::plan::valuesToJson(ModuleOp module) {
+json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
   json::Array values;
   auto function = module.lookupSymbol<func::FuncOp>("main");
   ValueNames names(function);
+  ZeroParts parts(function, zero);
+  auto gatheredOf = [&](Value value) {
+    json::Object gathered;
+    for (OpOperand &use : value.getUses())
+      if (auto reshard = dyn_cast<dist::ReshardOp>(use.getOwner()))
+        if (std::optional<StepPass> pass = parts.passOf(use))
+          gathered[nameOf(*pass)] = textOf(reshard.getTo());
+    return gathered;
+  };
   auto add = [&](Value value, Attribute sharding) {
     json::Object entry{{"name", names[value].str()},
                        {"shape", shapeOf(value)},
                        {"sharding", textOf(sharding)}};
-    if (dist::ReshardOp shared = sharedReshard(value))
+    if (parts.isGatheredPerPass(value)) {
+      if (json::Object gathered = gatheredOf(value); !gathered.empty())
+        entry["gathered"] = std::move(gathered);
+    } else if (dist::ReshardOp shared = sharedReshard(value)) {
       entry["shared"] = textOf(shared.getTo());
+    }
     return entry;
   };
   for (BlockArgument argument : function.getArguments())
@@ -109,9 +133,9 @@ namespace {
 class Reader {
 public:
   Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
-         std::string &message)
+         Zero zero, std::string &message)
       : module(module), function(function), plan(plan), message(message),
-        names(function), batch(function, {}) {}
+        names(function), batch(function, {}), zero(function, zero) {}
 
   LogicalResult run(const PlanOptions &options, PlanResult &result);
 
@@ -127,6 +151,8 @@ private:
                                              std::optional<StringRef> text,
                                              ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
+  LogicalResult readGathered(StringRef name, Value value,
+                             const json::Object &entry);
   LogicalResult checkParts(Operation *op);
   PlanResult price(const PlanOptions &options);
   void write();
@@ -137,6 +163,7 @@ private:
   std::string &message;
   ValueNames names;
   BatchAnalysis batch;
+  ZeroParts zero;
   dist::Mesh mesh;
   dist::MeshAttr meshAttr;
   cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
@@ -146,6 +173,7 @@ private:
   };
   llvm::MapVector<Operation *, OpPlan> ops;
   llvm::MapVector<Value, dist::ShardingAttr> arguments, shared;
+  llvm::MapVector<std::pair<Value, int>, dist::ShardingAttr> gathered;
   SmallVector<dist::ShardingAttr> outputs;
 };
 
@@ -242,13 +270,39 @@ Reader::readSharding(StringRef name, std::optional<StringRef> text,
   return sharding;
 }
 
+/// What each pass gathers of a parameter in parts.
+LogicalResult Reader::readGathered(StringRef name, Value value,
+                                   const json::Object &entry) {
+  const json::Value *given = entry.get("gathered");
+  if (!given)
+    return success();
+  const json::Object *layouts = given->getAsObject();
+  if (!layouts || !zero.isGatheredPerPass(value))
+    return fail("values: '" + name + "': gathered is of passes that gather " +
+                "parameters (zero is 3)");
+  if (failed(
+          readKnown("values: '" + name + "': gathered: ", *layouts,
+                    {nameOf(StepPass::Forward), nameOf(StepPass::Backward)})))
+    return failure();
+  for (StepPass pass : kPasses) {
+    std::optional<StringRef> text = layouts->getString(nameOf(pass));
+    if (!text)
+      continue;
+    auto attr = readSharding(name, text, tensorType(value).getShape());
+    if (failed(attr))
+      return failure();
+    gathered[{value, static_cast<int>(pass)}] = *attr;
+  }
+  return success();
+}
+
 LogicalResult Reader::readValue(const json::Object &entry) {
   std::optional<StringRef> name = entry.getString("name");
   if (!name)
     return fail("values: an entry has no name");
-  if (failed(readKnown(
-          "values: '" + *name + "': ", entry,
-          {"name", "shape", "sharding", "shared", "operands", "stage"})))
+  if (failed(readKnown("values: '" + *name + "': ", entry,
+                       {"name", "shape", "sharding", "shared", "gathered",
+                        "operands", "stage"})))
     return failure();
   if (name->starts_with("output:")) {
     size_t index = outputs.size();
@@ -278,6 +332,8 @@ LogicalResult Reader::readValue(const json::Object &entry) {
       return failure();
     shared[value] = *attr;
   }
+  if (failed(readGathered(*name, value, entry)))
+    return failure();
   auto result = dyn_cast<OpResult>(value);
   if (!result) {
     arguments[value] = *own;
@@ -344,15 +400,22 @@ void Reader::write() {
     if (Operation *def = assign.getValue().getDefiningOp())
       dist::setStage(assign, dist::findStage(def));
   }
+  auto made = [&](Value value) {
+    return arguments.contains(value)
+               ? arguments[value]
+               : ops[value.getDefiningOp()]
+                     .results[cast<OpResult>(value).getResultNumber()];
+  };
   for (auto &[value, to] : shared) {
-    SharedReshard move{value, {}, to, std::nullopt};
-    move.from = arguments.contains(value)
-                    ? arguments[value]
-                    : ops[value.getDefiningOp()]
-                          .results[cast<OpResult>(value).getResultNumber()];
+    SharedReshard move{value, made(value), to, std::nullopt, std::nullopt};
     if (batch.isTraining())
       move.phase = sharedPhase(batch, value);
     insertSharedReshards(move);
+  }
+  for (auto &[key, to] : gathered) {
+    auto [value, pass] = key;
+    insertSharedReshards(
+        passReshard(value, static_cast<StepPass>(pass), made(value), to, zero));
   }
   if (batch.isTraining())
     setScheduleKind(module, schedule);
@@ -372,6 +435,10 @@ PlanResult Reader::price(const PlanOptions &options) {
     auto found = shared.find(value);
     return found == shared.end() ? made(value) : layoutOf(found->second);
   };
+  auto gatheredLayout = [&](Value value, StepPass pass) {
+    auto found = gathered.find({value, static_cast<int>(pass)});
+    return found == gathered.end() ? made(value) : layoutOf(found->second);
+  };
   auto operand = [&](OpOperand &use) {
     unsigned index = use.getOperandNumber();
     if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
@@ -386,10 +453,13 @@ PlanResult Reader::price(const PlanOptions &options) {
   };
   PlanOptions own = options;
   own.devices = mesh.numRanks();
+  own.zero = zero.getZero();
   own.schedule.reset();
   if (batch.isTraining())
     own.schedule = schedule;
-  return priceGiven(function, {mesh, made, sharedLayout, operand, stage}, own);
+  return priceGiven(function,
+                    {mesh, made, sharedLayout, gatheredLayout, operand, stage},
+                    own);
 }
 
 LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
@@ -473,6 +543,19 @@ static LogicalResult recomputeAsIn(const json::Value &plan,
   return success();
 }
 
+/// The plan's "zero", from 0 to 3; none: 0.
+static FailureOr<Zero> zeroOf(const json::Value &plan, std::string &message) {
+  const json::Object *root = plan.getAsObject();
+  const json::Value *given = root ? root->get("zero") : nullptr;
+  if (!given)
+    return Zero::None;
+  std::optional<int64_t> number = given->getAsInteger();
+  if (number && *number >= 0 && *number < int64_t(std::size(kZeros)))
+    return kZeros[*number];
+  message = "zero: expected 0, 1, 2 or 3";
+  return failure();
+}
+
 LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const json::Value &plan,
                                         const PlanOptions &options,
@@ -486,5 +569,9 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
   if (failed(checkGoal(plan, function, message)) ||
       failed(recomputeAsIn(plan, function, message)))
     return failure();
-  return Reader(module, function, plan, message).run(options, result);
+  FailureOr<Zero> zero = zeroOf(plan, message);
+  if (failed(zero))
+    return failure();
+  (void)roundInPrologue(function, *zero);
+  return Reader(module, function, plan, *zero, message).run(options, result);
 }

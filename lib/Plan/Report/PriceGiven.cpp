@@ -29,6 +29,7 @@ PlanResult kerf::plan::describeCut(const Graph &graph, const StagePlan &stages,
   result.schedule = stages.schedule;
   result.stages = stages.stages;
   result.memory = stages.memory;
+  result.zero = graph.getZero().getZero();
   result.pureCuts = pureCuts(function, std::max<int64_t>(options.devices, 2));
   ParameterCount parameters = countParameters(function);
   result.parameters = parameters.elements;
@@ -99,6 +100,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   MemoryFloor floor(function, batch.isTraining());
+  ZeroParts zero(function, own.zero);
   PlanResult result;
   // The choices of a search first, since they are the fewest.
   struct Scope {
@@ -113,7 +115,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
-    Graph graph(function, candidate, own, batch, dimBlocks, names, floor);
+    Graph graph(function, candidate, own, batch, dimBlocks, names, floor, zero);
     result = describeCut(graph, StagePlan(), function, own);
     result.recomputed = describeRecomputed(function);
     result.isPriced = false;
@@ -148,6 +150,10 @@ std::optional<Solution> Graph::find(const GivenLayouts &given) {
       return std::nullopt;
   for (const auto &[value, node] : sharedNodes)
     if (!choose(node, given.shared(value)))
+      return std::nullopt;
+  for (const auto &[key, node] : passNodes)
+    if (!choose(node,
+                given.gathered(key.first, static_cast<StepPass>(key.second))))
       return std::nullopt;
   for (const auto &[operand, node] : outputs)
     if (!choose(node, given.operand(*operand)))

@@ -19,6 +19,8 @@ struct GivenLayouts {
   /// Layout in which a result or an argument is produced, and the one in which
   /// its uses share it.
   llvm::function_ref<dist::Layout(mlir::Value)> made, shared;
+  /// Layout in which a pass gathers a value (ZeRO 3).
+  llvm::function_ref<dist::Layout(mlir::Value, StepPass)> gathered;
   /// Layout of an operand, also of the terminator.
   llvm::function_ref<dist::Layout(mlir::OpOperand &)> operand;
   /// Stage of an op; negative where the plan has no stages.

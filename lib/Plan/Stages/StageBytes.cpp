@@ -194,6 +194,14 @@ private:
       for (int64_t stage : stages)
         add(stage, cost, 1, 1);
     }
+    for (StepPass pass : graph.passesOf(value)) {
+      std::set<int64_t> readers;
+      for (OpOperand *use : uses)
+        if (graph.getZero().passOf(*use) == pass)
+          readers.insert(stageOf(use->getOwner()));
+      for (int64_t stage : readers)
+        add(stage, graph.passCostOf(solution, value, pass), 1, 1);
+    }
     // The stage that gives out a source or input: with a shared layout the last
     // stage that brings it there, else the first stage that uses a source, and
     // stage 0 for an input.
@@ -260,6 +268,11 @@ private:
     Operation *op = use.getOwner(), *producer = value.getDefiningOp();
     // Behind the reshard that brings a value to its shared layout.
     if (summed.contains(&use)) // the sum is made once, of sums
+      return dist::Phase::Update;
+    // And so is what follows from it.
+    if (isa<dist::AccumulateOp>(op) && producer &&
+        llvm::any_of(producer->getOpOperands(),
+                     [&](OpOperand &part) { return summed.contains(&part); }))
       return dist::Phase::Update;
     bool isHub = isMoved(value);
     dist::Phase made = isHub      ? graph.sharedPhase(value)

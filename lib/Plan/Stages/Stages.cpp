@@ -34,6 +34,10 @@ Part partOf(dist::Phase phase) {
   return Once;
 }
 
+Part partOf(StepPass pass) {
+  return pass == StepPass::Forward ? Forward : Backward;
+}
+
 /// The cost of a unit or a stage in a step, on one device.
 struct Load {
   double compute[kParts] = {}, move[kParts] = {};
@@ -82,6 +86,11 @@ public:
 private:
   void makeUnits();
   void collect();
+  /// What is gathered for a pass of each micro-batch: the pass, the cost, and
+  /// the units that read it, in order.
+  void forEachPass(llvm::function_ref<void(StepPass, const Graph::OpCost &,
+                                           ArrayRef<size_t>)>
+                       visit);
   void collectCrossing();
   std::vector<size_t> placeCuts();
   /// The cuts of a given plan; empty if they are not between units.
@@ -160,6 +169,23 @@ void Cutter::makeUnits() {
   }
 }
 
+void Cutter::forEachPass(
+    llvm::function_ref<void(StepPass, const Graph::OpCost &, ArrayRef<size_t>)>
+        visit) {
+  for (Operation &op : function.getBody().front())
+    for (Value result : op.getResults())
+      for (StepPass pass : graph.passesOf(result)) {
+        SmallVector<size_t> readers;
+        for (OpOperand &use : result.getUses())
+          if (graph.getZero().passOf(use) == pass)
+            if (auto unit = unitOf.find(use.getOwner()); unit != unitOf.end())
+              readers.push_back(unit->second);
+        llvm::sort(readers);
+        if (!readers.empty())
+          visit(pass, graph.passCostOf(solution, result, pass), readers);
+      }
+}
+
 void Cutter::collect() {
   makeUnits();
   // Added up in program order, since sums of doubles depend on the order.
@@ -186,6 +212,10 @@ void Cutter::collect() {
         if (size_t first = firstUnit(result); first < units.size())
           units[first].sources += graph.localBytes(solution, result);
       }
+  forEachPass(
+      [&](StepPass pass, const Graph::OpCost &cost, ArrayRef<size_t> readers) {
+        units[readers.front()].load.add(partOf(pass), cost);
+      });
   // Moves for an output count in the unit that makes the output.
   Operation *end = function.getBody().front().getTerminator();
   for (OpOperand &output : end->getOpOperands()) {
@@ -360,6 +390,16 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     if (isa<SourceOpInterface>(op))
       for (Value result : op.getResults())
         repeat(result);
+  forEachPass([&](StepPass pass, const Graph::OpCost &cost,
+                  ArrayRef<size_t> readers) {
+    auto stageOfUnit = [&](size_t unit) {
+      return stageOf(units[unit].ops.front());
+    };
+    // Units are in the order of stages.
+    for (auto [before, reader] : llvm::zip(readers, llvm::drop_begin(readers)))
+      if (stageOfUnit(before) != stageOfUnit(reader))
+        loads[stageOfUnit(reader)].add(partOf(pass), cost);
+  });
   StageTraffic traffic = trafficOf(graph, solution, function, stageOf);
   for (const StageTraffic::Send &send : traffic.sends) {
     double seconds = sendSeconds(send.bytes);

@@ -51,7 +51,8 @@ protected:
         {"schedule",
          llvm::json::Object{{"kind", cost::toString(result.schedule).str()},
                             {"micro_batches", result.microBatches}}},
-        {"values", plan::valuesToJson(module)}};
+        {"zero", static_cast<int64_t>(result.zero)},
+        {"values", plan::valuesToJson(module, result.zero)}};
   }
 
 private:
