@@ -1,6 +1,8 @@
 //===- StepPlanner.cpp - a function, and with blocks computed again -------===//
 #include "StepPlanner.h"
 
+#include "EntryFunction.h"
+
 #include "kerf/Plan/Recompute.h"
 
 using namespace mlir;
@@ -270,13 +272,9 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
                                std::string &message) {
-  error = PlanError::None;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (function && llvm::hasSingleElement(function.getBody()))
-    return function;
-  error = PlanError::BadRequest;
-  message = "the module has no function @main of one block";
-  return {};
+  func::FuncOp function = entryToPlan(module, message);
+  error = function ? PlanError::None : PlanError::BadRequest;
+  return function;
 }
 
 FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,

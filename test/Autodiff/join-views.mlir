@@ -1,6 +1,6 @@
 // Views of one weight that overlap become slices of the smallest view that holds them; others stay sources of their own.
 //
-// RUN: kerf-opt %s '--autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5' | FileCheck %s
+// RUN: kerf-opt %s '--kerf-autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5' | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK: %[[W:.*]] = nn.weight "w" file 0 at 0 {variable} : tensor<6x3xf32> of tensor<9x3xf32> from [1, 0]

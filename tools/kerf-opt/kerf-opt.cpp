@@ -7,6 +7,7 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   kerf::registerDialects(registry);
+  kerf::registerUpstreamDialects(registry);
   kerf::registerPasses();
   kerf::registerGpuPasses();
   return mlir::asMainReturnCode(

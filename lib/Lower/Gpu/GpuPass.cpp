@@ -12,7 +12,7 @@ struct GpuKernels : PassWrapper<GpuKernels, OperationPass<ModuleOp>> {
   GpuKernels() = default;
   GpuKernels(const GpuKernels &other) : PassWrapper(other) {}
 
-  StringRef getArgument() const override { return "gpu-kernels"; }
+  StringRef getArgument() const override { return "kerf-gpu-kernels"; }
   StringRef getDescription() const override {
     return "Compiles every kernel for GPUs";
   }

@@ -7,11 +7,13 @@
 // everything is checked before anything is changed.
 //
 //===----------------------------------------------------------------------===//
+#include "../EntryFunction.h"
 #include "../WriteBack.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Plan/Recompute.h"
 
@@ -58,7 +60,7 @@ static json::Array shapeOf(Value value) {
 
 json::Array kerf::plan::valuesToJson(ModuleOp module) {
   json::Array values;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto function = dist::findEntry(module);
   ValueNames names(function);
   auto add = [&](Value value, Attribute sharding) {
     json::Object entry{{"name", names[value].str()},
@@ -96,7 +98,7 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
 
 json::Array kerf::plan::parameterNames(ModuleOp module) {
   json::Array parameters;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto function = dist::findEntry(module);
   ValueNames names(function);
   for (Operation &op : function.getBody().front())
     if (isModelParameter(op))
@@ -255,7 +257,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
     if (index >= function.getNumResults() ||
         *name != "output:" + std::to_string(index))
       return fail("values: unexpected '" + *name + "'");
-    auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+    auto type = plannedType(function.getResultTypes()[index]);
     auto attr =
         readSharding(*name, entry.getString("sharding"), type.getShape());
     if (failed(attr))
@@ -461,11 +463,9 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const PlanOptions &options,
                                         PlanResult &result,
                                         std::string &message) {
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function) {
-    message = "the module has no function @main";
+  func::FuncOp function = entryToPlan(module, message);
+  if (!function)
     return failure();
-  }
   if (failed(recomputeAsIn(plan, function, message)))
     return failure();
   return Reader(module, function, plan, message).run(options, result);
