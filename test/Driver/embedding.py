@@ -67,6 +67,11 @@ stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load
                  "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
 checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
 
+# The solver without MLIR.
+solved = succeeds("solve", out / "build/solve")
+checks.expect("the cheaper pair is parted", "costs 3, at least 3" in solved, solved)
+checks.expect("no MLIR in it", "libMLIR" not in run("ldd", out / "build/solve").stdout)
+
 # The C API, by name from Python: what it plans, kerf-opt reads.
 listed = run(sys.executable, examples / "plan.py", prefix / "lib" / "libKerfC.so", out / "mlp.mlir", "4", "tp=4")
 checks.expect("plan.py", listed.returncode == 0 and "'tp': 4" in listed.stdout and "dist.schedule" in listed.stdout,
