@@ -26,12 +26,14 @@ phases=(Import Autodiff Plan Partition Collectives Lower Package)
 for phase in "${phases[@]}"; do
   others=$(printf '%s\n' "${phases[@]}" | grep -vx "$phase" | paste -sd'|')
   never "$phase includes another phase" "kerf/($others)/" lib/$phase include/kerf/$phase
-  never "$phase includes the pipelines" "kerf/Pipelines/" lib/$phase include/kerf/$phase
+  never "$phase includes the pipelines" "kerf/(Pipelines|Embed|Models)/" lib/$phase include/kerf/$phase
 done
 for phase in Plan Partition Collectives; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
 all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
+never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
+never "what others embed includes a front or a back end" "kerf/(Import|Lower|Package|Pipelines|Exec)/" lib/Embed include/kerf/Embed tools/plugin
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
 never "nn includes exec, or dist" "kerf/(Exec|Dist)/" dialects/kerf/NN

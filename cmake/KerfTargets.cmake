@@ -18,11 +18,16 @@ endif()
 # What everything that includes MLIR's headers needs; a precompiled header
 # halves the time of a file.
 function(kerf_compiler_options target)
-  target_link_libraries(${target} PUBLIC kerf_options)
-  target_include_directories(${target} PUBLIC
-    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
-    ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR}/dialects)
-  target_include_directories(${target} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:kerf_options>)
+  foreach(dir ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
+      ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR}/dialects)
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${dir}>)
+  endforeach()
+  # An installed library finds MLIR where KerfConfig.cmake does.
+  foreach(dir ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+    target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${dir}>)
+  endforeach()
+  target_include_directories(${target} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_definitions(${target} PUBLIC ${LLVM_DEFINITIONS_LIST})
   if(NOT ARG_EXCEPTIONS)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)

@@ -3,6 +3,7 @@
 
 #include "Step.h"
 #include "kerf/Autodiff/Passes.h"
+#include "kerf/Dist/Entry.h"
 
 namespace kerf::autodiff {
 #define GEN_PASS_DEF_AUTODIFFPASS
@@ -17,7 +18,7 @@ using namespace kerf::autodiff;
 FailureOr<AutodiffResult>
 kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
                               AutodiffFailure &failure) {
-  auto main = module.lookupSymbol<func::FuncOp>("main");
+  auto main = dist::findEntry(module);
   if (!main || !llvm::hasSingleElement(main.getBody())) {
     failure.lines.push_back("expected one function, @main");
     return mlir::failure();

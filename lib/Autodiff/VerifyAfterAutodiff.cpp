@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Autodiff/Passes.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Dist/Phases.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
@@ -136,7 +137,7 @@ namespace {
 struct VerifyAfterAutodiff
     : autodiff::impl::VerifyAfterAutodiffBase<VerifyAfterAutodiff> {
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    auto main = dist::findEntry(getOperation());
     if (!main) {
       getOperation().emitError("expected a function @main");
       return signalPassFailure();

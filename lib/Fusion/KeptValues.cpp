@@ -14,7 +14,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Fusion/KeptValues.h"
 
-#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Interfaces/AnyOp.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -176,8 +176,8 @@ bool kerf::movesOrCasts(Operation *op) {
     return false;
   SmallVector<RankedTensorType> operands;
   for (Type operand : op->getOperandTypes())
-    operands.push_back(cast<RankedTensorType>(operand));
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    operands.push_back(plannedType(operand));
+  RankedTensorType type = plannedType(op->getResult(0));
   if (cost.getFlops(operands, {type}) == 0)
     return true;
   return operands.size() == 1 && operands[0].getShape() == type.getShape() &&

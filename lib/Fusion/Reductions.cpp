@@ -1,7 +1,7 @@
 //===- Reductions.cpp - long sums that become two; see Reductions.h -------===//
 #include "kerf/Fusion/Reductions.h"
 
-#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Interfaces/AnyOp.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -15,8 +15,8 @@ bool kerf::foldsLeadingDims(Operation *op) {
   if (!costed || !ruled || costed.getCostClass() != CostClass::Row ||
       op->getNumOperands() != 1 || op->getNumResults() != 1)
     return false;
-  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  RankedTensorType from = plannedType(op->getOperand(0));
+  RankedTensorType to = plannedType(op->getResult(0));
   int64_t folded = from.getRank() - to.getRank();
   if (folded <= 0 || from.getElementType() != to.getElementType() ||
       !isa<FloatType>(from.getElementType()))

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Ranks.h"
 
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/NN/NN.h"
 
 #include <cmath>
@@ -288,7 +289,7 @@ static void repack(Operation *op, llvm::DenseMap<Value, PerRank> &values) {
 FailureOr<std::vector<PerRank>>
 StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
                 int64_t microBatch, const Weights &weights, RankStates *states,
-                const Observer &observer) const {
+                const Observer &observer, const Evaluator &others) const {
   llvm::DenseMap<Value, PerRank> values;
   for (auto [value, argument] :
        llvm::zip_equal(function.getArguments(), arguments))
@@ -305,7 +306,7 @@ StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
         for (auto [a, b] : llvm::zip(total.data, x.data))
           a += b;
       values[accumulate.getResult()] = std::move(sum);
-    } else if (isa<SourceOpInterface>(op) ||
+    } else if ((isa<SourceOpInterface>(op) && !others) ||
                isa<DistDialect>(op.getDialect())) {
       const PerRank *source =
           op.getNumOperands() ? &values[op.getOperand(0)] : nullptr;
@@ -323,7 +324,9 @@ StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
         llvm::SmallVector<const Tensor *> operands;
         for (Value operand : op.getOperands())
           operands.push_back(&values[operand][member]);
-        auto one = evaluate(&op, operands);
+        for (Value captured : capturedValues(&op))
+          operands.push_back(&values[captured][member]);
+        auto one = others ? others(&op, operands) : evaluate(&op, operands);
         if (failed(one))
           return failure();
         for (auto [all, mine] : llvm::zip(results, *one))

@@ -36,7 +36,7 @@ public:
   mlir::FailureOr<std::vector<PerRank>>
   run(mlir::func::FuncOp function, std::vector<PerRank> arguments,
       int64_t microBatch, const Weights &weights, RankStates *states,
-      const Observer &observer) const;
+      const Observer &observer, const Evaluator &others) const;
 
 private:
   mlir::FailureOr<PerRank> evaluateDist(mlir::Operation *op,

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Ranks.h"
 
+#include "kerf/Dist/Entry.h"
+
 #include <cmath>
 #include <deque>
 #include <map>
@@ -32,15 +34,15 @@ struct Stage {
 class World {
 public:
   World(ModuleOp module, ArrayRef<Tensor> inputs, const Weights &weights,
-        RankStates *states, const Observer &observer)
+        RankStates *states, const Observer &observer, const Evaluator &others)
       : module(module), inputs(inputs), weights(weights), states(states),
-        observer(observer), mesh(getMesh(module).toMesh()) {
+        observer(observer), others(others), mesh(getMesh(module).toMesh()) {
     if (states)
       states->ranks.resize(mesh.numRanks());
   }
 
   FailureOr<std::vector<Tensor>> run() {
-    main = module.lookupSymbol<func::FuncOp>("main");
+    main = dist::findEntry(module);
     for (Type type : main.getResultTypes())
       outputs.emplace_back(cast<RankedTensorType>(type).getShape(), NAN);
     std::vector<Stage> stages;
@@ -115,9 +117,10 @@ private:
     std::vector<PerRank> arguments;
     for (Value operand : runOp.getOperands())
       arguments.push_back(stage.slots[operand]);
-    auto results = stage.ranks.run(
-        module.lookupSymbol<func::FuncOp>(runOp.getCallee()),
-        std::move(arguments), runOp.getMicroBatch(), weights, states, observer);
+    auto results =
+        stage.ranks.run(module.lookupSymbol<func::FuncOp>(runOp.getCallee()),
+                        std::move(arguments), runOp.getMicroBatch(), weights,
+                        states, observer, others);
     if (failed(results))
       return failure();
     for (auto [value, result] : llvm::zip(runOp.getResults(), *results))
@@ -159,6 +162,7 @@ private:
   const Weights &weights;
   RankStates *states;
   const Observer &observer;
+  const Evaluator &others;
   Mesh mesh;
   func::FuncOp main;
   std::vector<Tensor> outputs;
@@ -167,9 +171,8 @@ private:
 
 } // namespace
 
-FailureOr<std::vector<Tensor>>
-kerf::interpret::runPartitioned(ModuleOp module, ArrayRef<Tensor> inputs,
-                                const Weights &weights, RankStates *states,
-                                const Observer &observer) {
-  return World(module, inputs, weights, states, observer).run();
+FailureOr<std::vector<Tensor>> kerf::interpret::runPartitioned(
+    ModuleOp module, ArrayRef<Tensor> inputs, const Weights &weights,
+    RankStates *states, const Observer &observer, const Evaluator &others) {
+  return World(module, inputs, weights, states, observer, others).run();
 }

@@ -4,6 +4,7 @@
 // the new value, too, which the update of another stage computes.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Entry.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -41,7 +42,7 @@ static void assignInStages(AssignOp assign) {
 namespace {
 struct AssignInStages : kerf::impl::AssignInStagesBase<AssignInStages> {
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    auto main = dist::findEntry(getOperation());
     if (!main || main.isExternal())
       return;
     for (auto assign :

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Schedule.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -220,8 +221,7 @@ private:
     auto schedule =
         ScheduleOp::create(builder, functions.all().front().getLoc(), stage);
     builder.createBlock(&schedule.getBody());
-    StageSchedule list(builder,
-                       getOperation().lookupSymbol<func::FuncOp>("main"), mesh,
+    StageSchedule list(builder, dist::findEntry(getOperation()), mesh,
                        channels);
     for (auto channel : getOperation().getOps<ChannelOp>())
       list.purposes[channel.getNumber()] = channel.getPurposeAttr();

@@ -8,6 +8,7 @@
 // in the uses.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Entry.h"
 #include "kerf/Dist/MovePurpose.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
@@ -29,7 +30,8 @@ namespace {
 struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(run(function)))
+      if (!function.isExternal() && isPlanned(function) &&
+          failed(run(function)))
         signalPassFailure();
   }
 

@@ -8,7 +8,9 @@
 // masked with zeros here. Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Entry.h"
 #include "kerf/Dist/ReplacingBuilder.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -91,7 +93,8 @@ struct Localize : kerf::impl::LocalizeBase<Localize> {
     meshAttr = attribute;
     mesh = attribute.toMesh();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(localize(function)))
+      if (!function.isExternal() && isPlanned(function) &&
+          failed(localize(function)))
         return signalPassFailure();
   }
 
@@ -141,7 +144,9 @@ private:
     return success();
   }
 
-  static RankedTensorType localTypeOf(Value value, const Layout &layout) {
+  static Type localTypeOf(Value value, const Layout &layout) {
+    if (!canBeCut(value.getType()))
+      return value.getType();
     return localType(cast<RankedTensorType>(value.getType()), layout);
   }
 
@@ -186,8 +191,7 @@ private:
     Operation *last =
         builder.getBlock()->empty() ? nullptr : &builder.getBlock()->back();
     Context context(*sharding, mesh, op->getLoc());
-    auto local = cast<ShardingRuleInterface>(op).buildLocal(builder, operands,
-                                                            types, context);
+    auto local = buildLocalOp(op, builder, operands, types, context);
     if (failed(local))
       return op->emitError("cannot be built on local shapes");
     // A clone has all attributes of the plan.
@@ -232,8 +236,7 @@ private:
     const ShardingRule &rule = sharding.rule;
     auto fill = [&](size_t number, size_t dim, TypedAttr value) {
       const Layout &layout = sharding.operands[number];
-      int64_t size = cast<RankedTensorType>(op->getOperand(number).getType())
-                         .getDimSize(dim);
+      int64_t size = plannedType(op->getOperand(number)).getDimSize(dim);
       if (!layout.isUneven(dim, size))
         return;
       operands[number] = MaskOp::create(

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
 
+#include "kerf/Interfaces/AnyOp.h"
+
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
@@ -242,10 +244,12 @@ struct Analysis {
   }
 
   LogicalResult run() {
-    auto interface = dyn_cast<ShardingRuleInterface>(op);
-    if (!interface)
-      return error() << "'" << op->getName() << "' has no sharding rule";
-    result.rule = interface.getShardingRule();
+    if (!capturedValues(op).empty())
+      return error() << "has a region that uses values from outside, expected "
+                        "them to be operands";
+    result.rule = shardingRuleOf(op);
+    if (failed(verifyShardingRule(op, result.rule)))
+      return failure();
     auto operands = operandLayouts(op, mesh);
     if (failed(operands))
       return failure();
@@ -260,7 +264,7 @@ struct Analysis {
     SmallVector<bool> seen(result.rule.factors.size(), false);
     auto check = [&](const TensorFactors &factors, const Layout &layout,
                      Type type, const Twine &what) -> LogicalResult {
-      auto tensor = cast<RankedTensorType>(type);
+      RankedTensorType tensor = plannedType(type);
       std::string text = checkPlanned(layout, mesh, tensor.getShape());
       if (!text.empty())
         return error() << what << ": " << text;

@@ -12,7 +12,9 @@
 //===----------------------------------------------------------------------===//
 #include "StepParts.h"
 
+#include "kerf/Dist/Entry.h"
 #include "kerf/Fusion/KeptValues.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -230,6 +232,8 @@ private:
         if (isa<BlockArgument>(operand) ||
             (user.runsOncePerStep() && steps.varies(operand)))
           return false;
+    if (!canBeCut(value.getType()))
+      return isMemoryEffectFree(op);
     auto type = cast<RankedTensorType>(value.getType());
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
       Layout from = getLayout(reshard.getX(), mesh);
@@ -270,6 +274,8 @@ private:
       return !isReceived(value) && canRepeat(value, part);
     };
     auto bytes = [&](Value value) -> int64_t {
+      if (!canBeCut(value.getType()))
+        return kTooMuch; // slots are tensors
       if (auto accumulate = value.getDefiningOp<AccumulateOp>();
           accumulate && !steps.isSum(accumulate))
         return kTooMuch; // equal to its operand, which is kept instead
@@ -425,7 +431,7 @@ private:
 struct SplitStages : kerf::impl::SplitStagesBase<SplitStages> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto main = module.lookupSymbol<func::FuncOp>("main");
+    auto main = dist::findEntry(module);
     if (!main || main.isExternal())
       return;
     Mesh mesh = getMesh(module).toMesh();

@@ -11,6 +11,7 @@
 // Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/TransferCast.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
@@ -31,7 +32,7 @@ namespace {
 struct SumBeforeCrossing
     : kerf::impl::SumBeforeCrossingBase<SumBeforeCrossing> {
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    auto main = dist::findEntry(getOperation());
     MeshAttr attribute = getMesh(getOperation());
     if (!main || main.isExternal() || !attribute)
       return;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Dist/Entry.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -34,7 +35,7 @@ struct VerifyPartition : kerf::impl::VerifyPartitionBase<VerifyPartition> {
     mesh = attribute.toMesh();
     bool failed = false;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal())
+      if (!function.isExternal() && isPlanned(function))
         failed |= mlir::failed(verify(function));
     failed |= mlir::failed(verifySchedules()) || mlir::failed(verifyOrder());
     if (failed)
@@ -224,7 +225,7 @@ private:
           part && !stages.contains(part.getStage()))
         return function.emitError("partition: stage ")
                << part.getStage() << " has no schedule";
-      if (function.isExternal())
+      if (function.isExternal() && isPlanned(function))
         for (unsigned i = 0; i < function.getNumResults(); ++i)
           if (!outputs.count(i))
             return function.emitError("partition: result ")

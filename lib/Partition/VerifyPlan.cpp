@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "VerifyStep.h"
 
+#include "kerf/Dist/Entry.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -24,8 +26,11 @@ namespace {
 
 struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
   void runOnOperation() override {
+    func::FuncOp entry = findEntry(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(verify(function)))
+      if (!function.isExternal() &&
+          (function == entry || isPlanned(function)) &&
+          failed(verify(function)))
         signalPassFailure();
     markAllAnalysesPreserved();
   }
@@ -51,6 +56,10 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
       if (!layout)
         return function.emitError("plan: ")
                << what << ": " << llvm::toString(layout.takeError());
+      if (!canBeCut(type))
+        return function.emitError("plan: ")
+               << what << " is " << type
+               << ", expected a tensor of static shape";
       if (layout->isPartial())
         return function.emitError("plan: ") << what << " is partial";
       std::string text =

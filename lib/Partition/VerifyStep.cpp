@@ -9,6 +9,7 @@
 #include "VerifyStep.h"
 
 #include "kerf/Dist/Phases.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/OpSharding.h"
 
 using namespace mlir;
@@ -128,6 +129,11 @@ private:
       return noted(
           op->emitError("plan: runs once per step but uses a value of each "
                         "micro-batch, expected a dist.accumulate between"));
+    if (!canBeCut(operand.getType()) && getStage(op) != getStage(producer))
+      return noted(op->emitError("plan: is in stage ")
+                   << getStage(op) << " but uses " << operand.getType()
+                   << " of stage " << getStage(producer)
+                   << ": only tensors are sent");
     if (dist::runsOncePerStep(from))
       return success();
     int64_t here = getStage(op), there = getStage(producer);

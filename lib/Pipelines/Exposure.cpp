@@ -2,6 +2,7 @@
 #include "kerf/Pipelines/Exposure.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
@@ -12,7 +13,7 @@ using namespace kerf;
 
 std::vector<Value> kerf::computedValues(ModuleOp module) {
   std::vector<Value> values;
-  if (auto main = module.lookupSymbol<func::FuncOp>("main"))
+  if (auto main = dist::findEntry(module))
     for (Operation &op : main.getBody().front().without_terminator())
       if (!isa<SourceOpInterface>(op) &&
           !isa<dist::DistDialect>(op.getDialect()))
@@ -42,7 +43,7 @@ std::vector<std::string> kerf::describeValues(ArrayRef<Value> values) {
 
 std::vector<size_t> kerf::exposeValues(ModuleOp planned,
                                        ArrayRef<Value> values) {
-  auto main = planned.lookupSymbol<func::FuncOp>("main");
+  auto main = dist::findEntry(planned);
   dist::MeshAttr meshAttr = dist::getMesh(planned);
   dist::Mesh mesh = meshAttr.toMesh();
   Operation *terminator = main.getBody().front().getTerminator();

@@ -1,6 +1,7 @@
 //===- PlanDocument.cpp - plan.json ---------------------------------------===//
 #include "PlanDocument.h"
 
+#include "kerf/Dist/Entry.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
@@ -90,7 +91,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
                                 const plan::PlanResult &plan,
                                 mlir::ModuleOp module) {
   json::Array inputs;
-  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  auto main = dist::findEntry(module);
   for (unsigned number = 0; number < main.getNumArguments(); ++number)
     if (auto name = main.getArgAttrOfType<mlir::StringAttr>(number, kNameAttr))
       inputs.push_back(name.getValue());

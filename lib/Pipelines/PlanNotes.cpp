@@ -2,6 +2,7 @@
 #include "PlanNotes.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -66,7 +67,7 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
 
 std::vector<std::string> kerf::planNotes(ModuleOp module) {
   std::vector<std::string> notes;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto function = dist::findEntry(module);
   dist::MeshAttr attribute =
       function ? dist::getMesh(function) : dist::MeshAttr();
   if (!attribute)

@@ -1,21 +1,25 @@
 //===- Register.cpp - all of Kerf's dialects and passes -------------------===//
 #include "kerf/Pipelines/Register.h"
 
-#include "kerf/Autodiff/Passes.h"
-#include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
-#include "kerf/Dist/Passes.h"
+#include "kerf/Embed/Embed.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Lower/Passes.h"
+#include "kerf/Models/Models.h"
 #include "kerf/NN/NN.h"
-#include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/FailPass.h"
 #include "kerf/Pipelines/VerifyIR.h"
-#include "kerf/Plan/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tosa/IR/TosaOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -24,30 +28,29 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
                   dist::DistDialect, exec::ExecDialect>();
 }
 
+void kerf::registerUpstreamDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect,
+                  mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
+                  mlir::tosa::TosaDialect>();
+  registerUpstreamModels(registry);
+}
+
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   registerFailPass();
   registerVerifyIR();
   registerKerfImportPasses();
-  autodiff::registerKerfAutodiffPasses();
-  plan::registerKerfPlanPasses();
-  registerKerfPartitionPasses();
-  registerKerfCollectivesPasses();
+  registerEmbeddedPasses();
   registerKerfLowerPasses();
-  dist::registerKerfDistPasses();
   mlir::PassPipelineRegistration<>(
-      "partition", "The partition phase: a planned module becomes local",
-      [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });
-  mlir::PassPipelineRegistration<>(
-      "collectives", "The collectives phase: fewer and cheaper collectives",
-      [](mlir::OpPassManager &passes) { buildCollectivesPipeline(passes); });
-  mlir::PassPipelineRegistration<>(
-      "prepare", "Local tensor functions as lowering wants them",
+      "kerf-prepare", "Local tensor functions as lowering wants them",
       [](mlir::OpPassManager &passes) { buildPreparePipeline(passes); });
   mlir::PassPipelineRegistration<>(
-      "form-groups", "What is computed together, in which order, and where to",
+      "kerf-form-groups",
+      "What is computed together, in which order, and where to",
       [](mlir::OpPassManager &passes) { buildFormGroupsPipeline(passes); });
   mlir::PassPipelineRegistration<>(
-      "lower", "The lower phase: local tensor functions become exec",
+      "kerf-lower", "The lower phase: local tensor functions become exec",
       [](mlir::OpPassManager &passes) { buildLowerPipeline(passes); });
 }

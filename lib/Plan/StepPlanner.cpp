@@ -1,6 +1,8 @@
 //===- StepPlanner.cpp - a function, and kinds of it that hold less -------===//
 #include "StepPlanner.h"
 
+#include "EntryFunction.h"
+
 #include "kerf/Plan/Recompute.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -325,13 +327,9 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
                                std::string &message) {
-  error = PlanError::None;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (function && llvm::hasSingleElement(function.getBody()))
-    return function;
-  error = PlanError::BadRequest;
-  message = "the module has no function @main of one block";
-  return {};
+  func::FuncOp function = entryToPlan(module, message);
+  error = function ? PlanError::None : PlanError::BadRequest;
+  return function;
 }
 
 FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,

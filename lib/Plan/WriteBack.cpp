@@ -7,10 +7,31 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
-                           const Graph &graph, const Solution &solution,
-                           const StagePlan &stages) {
-  auto target = module.lookupSymbol<func::FuncOp>("main");
+/// An op without a rule is right on any mesh, but each device does all of its
+/// work: whoever wrote it should know, and what bringing it its operands costs.
+static void remarkIfWhole(Operation *op, Location loc, Graph &graph,
+                          const Solution &solution) {
+  if (isa<ShardingRuleInterface, SourceOpInterface, dist::AccumulateOp>(op) ||
+      graph.candidate.devicesPerStage() == 1)
+    return;
+  auto isLarge = [](Value value) {
+    return tensorType(value).getNumElements() > 1;
+  };
+  if (llvm::none_of(op->getOperands(), isLarge) &&
+      llvm::none_of(op->getResults(), isLarge))
+    return;
+  int64_t bytes = 0;
+  for (OpOperand &operand : op->getOpOperands())
+    bytes += graph.moveCostOf(solution, operand).totalBytes;
+  emitRemark(loc) << "'" << op->getName()
+                  << "' has no sharding rule: every device computes all of it, "
+                  << "and bringing them its operands sends " << bytes
+                  << " bytes in a step";
+}
+
+void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
+                           const Solution &solution, const StagePlan &stages) {
+  auto target = module.lookupSymbol<func::FuncOp>(function.getName());
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto mesh = dist::MeshAttr::get(context, graph.candidate.mesh);
@@ -67,6 +88,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
         target.setResultAttr(index, dist::kSharding, attr);
       continue;
     }
+    remarkIfWhole(&op, copy.getLoc(), graph, solution);
     dist::setOperandShardings(&copy, operands);
     dist::setResultShardings(&copy, results);
     int64_t stage = stageOf(&op);

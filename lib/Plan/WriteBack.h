@@ -7,11 +7,11 @@
 namespace kerf::plan {
 
 /// Puts mesh, shardings, shared reshards and stages onto the module
-/// (docs/Partition.md has the contract), whose @main is the function that was
-/// planned or a copy of it.
-void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function,
-               const Graph &graph, const Solution &solution,
-               const StagePlan &stages);
+/// (docs/Partition.md has the contract), which has the function that was
+/// planned or a copy of it. A remark names each op that every device computes
+/// whole for want of a sharding rule.
+void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function, Graph &graph,
+               const Solution &solution, const StagePlan &stages);
 
 /// A value that several uses share in another layout than the one it is made
 /// in.

@@ -1,6 +1,6 @@
-// RUN: kerf-opt %s '--autodiff=loss=cross_entropy(logits,labels) optimizer=momentum' --verify-after-autodiff | FileCheck %s
-// RUN: kerf-opt %s '--autodiff=loss=cross_entropy(logits,labels) optimizer=sgd trainable=b.* clip-norm=1' \
-// RUN:   --verify-after-autodiff | FileCheck %s --check-prefix=PART
+// RUN: kerf-opt %s '--kerf-autodiff=loss=cross_entropy(logits,labels) optimizer=momentum' --kerf-verify-after-autodiff | FileCheck %s
+// RUN: kerf-opt %s '--kerf-autodiff=loss=cross_entropy(logits,labels) optimizer=sgd trainable=b.* clip-norm=1' \
+// RUN:   --kerf-verify-after-autodiff | FileCheck %s --check-prefix=PART
 // REQUIRES: kerf-opt
 
 // A layer and its bias under cross entropy. Labels become an input; what the mean divides by is computed in the prologue, where

@@ -1,11 +1,11 @@
 // RUN: split-file %s %t
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(z,t)' 2>&1 | FileCheck %s --check-prefix=OUTPUT
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=y' 2>&1 | FileCheck %s --check-prefix=SCALAR
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,x)' 2>&1 | FileCheck %s --check-prefix=TARGET
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w,u.*' 2>&1 | FileCheck %s --check-prefix=NOMATCH
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w' 2>&1 | FileCheck %s --check-prefix=NOTHING
-// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) trainable=(' 2>&1 | FileCheck %s --check-prefix=REGEX
-// RUN: not kerf-opt %t/missing.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=mse(z,t)' 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=y' 2>&1 | FileCheck %s --check-prefix=SCALAR
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=mse(y,x)' 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=mse(y,t) frozen=w,u.*' 2>&1 | FileCheck %s --check-prefix=NOMATCH
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=mse(y,t) frozen=w' 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not kerf-opt %t/model.mlir '--kerf-autodiff=loss=mse(y,t) trainable=(' 2>&1 | FileCheck %s --check-prefix=REGEX
+// RUN: not kerf-opt %t/missing.mlir '--kerf-autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=MISSING
 // REQUIRES: kerf-opt
 
 // OUTPUT: error: option loss: the model has no output 'z', expected one of 'y'

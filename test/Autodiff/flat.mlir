@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s '--autodiff=loss=mse(y,t) optimizer=sgd' --verify-after-autodiff | FileCheck %s
+// RUN: kerf-opt %s '--kerf-autodiff=loss=mse(y,t) optimizer=sgd' --kerf-verify-after-autodiff | FileCheck %s
 // REQUIRES: kerf-opt
 
 // What the loss depends on only through ops without slope is not trained; a weight that is a splat becomes state.

@@ -1,6 +1,6 @@
 // Views of one weight that overlap become slices of the smallest view that holds them; others stay sources of their own.
 //
-// RUN: kerf-opt %s --split-input-file '--autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5' | FileCheck %s
+// RUN: kerf-opt %s --split-input-file '--kerf-autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5' | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

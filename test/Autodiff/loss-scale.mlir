@@ -1,8 +1,8 @@
 // In float16 the gradient of the loss is a number that the caller sets; sums of gradients are divided by it, and all keeps
 // its old value where their norm is not finite.
 //
-// RUN: kerf-opt %s '--autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5 precision=f16' | FileCheck %s
-// RUN: kerf-opt %s '--autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5 precision=bf16' | FileCheck %s --check-prefix=BF16
+// RUN: kerf-opt %s '--kerf-autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5 precision=f16' | FileCheck %s
+// RUN: kerf-opt %s '--kerf-autodiff=loss=mse(y,t) optimizer=sgd,lr=0.5 precision=bf16' | FileCheck %s --check-prefix=BF16
 // REQUIRES: kerf-opt
 
 // BF16-NOT: loss_scale

@@ -1,8 +1,8 @@
 // Operands of products are rounded to a narrower type, and their results with them.
-// RUN: kerf-opt %s --lower-precision=precision=bf16 | FileCheck %s '-D$T=bf16'
-// RUN: kerf-opt %s --lower-precision=precision=f16 | FileCheck %s '-D$T=f16'
-// RUN: kerf-opt %s --lower-precision=precision=f32 | FileCheck %s --check-prefix=F32
-// RUN: kerf-opt %s --lower-precision=precision=tf32 | FileCheck %s --check-prefix=F32
+// RUN: kerf-opt %s --kerf-lower-precision=precision=bf16 | FileCheck %s '-D$T=bf16'
+// RUN: kerf-opt %s --kerf-lower-precision=precision=f16 | FileCheck %s '-D$T=f16'
+// RUN: kerf-opt %s --kerf-lower-precision=precision=f32 | FileCheck %s --check-prefix=F32
+// RUN: kerf-opt %s --kerf-lower-precision=precision=tf32 | FileCheck %s --check-prefix=F32
 // REQUIRES: kerf-opt
 
 // F32-NOT: nn.cast

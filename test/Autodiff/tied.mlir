@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s '--autodiff=loss=mse(y,t) optimizer=sgd' --verify-after-autodiff | FileCheck %s
+// RUN: kerf-opt %s '--kerf-autodiff=loss=mse(y,t) optimizer=sgd' --kerf-verify-after-autodiff | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A weight that is used twice is one source; its gradients are added where it is used first, and so is it updated.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --verify-after-autodiff --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-after-autodiff --verify-diagnostics
 // REQUIRES: kerf-opt
 
 // Fine.

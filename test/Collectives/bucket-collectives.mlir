@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --bucket-collectives=max-bytes=32 | FileCheck %s
+// RUN: kerf-opt %s --kerf-bucket-collectives=max-bytes=32 | FileCheck %s
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["dp"=2, "tp"=2]

@@ -1,12 +1,13 @@
-// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32}))' \
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(kerf-bucket-collectives{max-bytes=0 gradient-bytes=32}))' \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,BUCKET
 // RUN: kerf-opt %s \
-// RUN:   --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32},overlap-collectives{only-gradients=1}))' \
+// RUN:   --pass-pipeline='builtin.module(func.func(kerf-bucket-collectives{max-bytes=0 gradient-bytes=32},kerf-overlap-collectives{only-gradients=1}))' \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,OVERLAP
 // RUN: kerf-opt %s \
-// RUN:   --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32},overlap-collectives{only-gradients=1 max-started=1}))' \
+// RUN:   --pass-pipeline='builtin.module(func.func(kerf-bucket-collectives{max-bytes=0 gradient-bytes=32},\
+// RUN:       kerf-overlap-collectives{only-gradients=1 max-started=1}))' \
 // RUN:   | FileCheck %s --check-prefixes=ONE
-// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32 packed-bytes=8}))' \
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(kerf-bucket-collectives{max-bytes=0 gradient-bytes=32 packed-bytes=8}))' \
 // RUN:   | FileCheck %s --check-prefix=NONE
 // REQUIRES: kerf-opt
 

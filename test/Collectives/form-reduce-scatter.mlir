@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --form-reduce-scatter | FileCheck %s
+// RUN: kerf-opt %s --kerf-form-reduce-scatter | FileCheck %s
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["dp"=2, "tp"=2]

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --partition --bucket-collectives=gradient-bytes=1 --overlap-collectives=only-gradients | FileCheck %s
+// RUN: kerf-opt %s --kerf-partition --kerf-bucket-collectives=gradient-bytes=1 --kerf-overlap-collectives=only-gradients | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Two micro-batches: the last one's backward pass and the update are one function, in which the sum over ranks of the

@@ -1,5 +1,5 @@
-// RUN: kerf-opt %s --overlap-collectives | FileCheck %s
-// RUN: kerf-opt %s --overlap-collectives=max-started=1 | FileCheck %s --check-prefix=ONE
+// RUN: kerf-opt %s --kerf-overlap-collectives | FileCheck %s
+// RUN: kerf-opt %s --kerf-overlap-collectives=max-started=1 | FileCheck %s --check-prefix=ONE
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["tp"=2]

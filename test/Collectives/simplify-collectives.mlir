@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --simplify-collectives | FileCheck %s
+// RUN: kerf-opt %s --kerf-simplify-collectives | FileCheck %s
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["dp"=1, "tp"=2]

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(merge-equal-ops))' | FileCheck %s
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(kerf-merge-equal-ops))' | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Where and when an op runs does not matter; the first stays, with its step.

@@ -96,7 +96,7 @@ def run(text, *flags):
 def check(argument, example):
     before, after = example.modules()
     flag = f"--{argument}" + (f"={example.options}" if example.options else "")
-    made, wanted = run(before, flag, "--erase-dead-ops"), run(after, "--erase-dead-ops")
+    made, wanted = run(before, flag, "--kerf-erase-dead-ops"), run(after, "--kerf-erase-dead-ops")
     problem = made.stderr if made.returncode else wanted.stderr if wanted.returncode else ""
     if not problem and made.stdout != wanted.stdout:
         problem = f"kerf-opt {flag} of\n{before}\ngives\n{made.stdout}\nexpected\n{wanted.stdout}"
@@ -110,10 +110,10 @@ names = {record["argument"] for _, record in passes}
 
 def tested_alone(phase, argument):
     """Whether a test of the pass's name runs it and none beside it but those that verify."""
-    for test in (SOURCE / "test" / phase).glob(f"**/{argument}.mlir"):
+    for test in (SOURCE / "test" / phase).glob(f"**/{argument.removeprefix('kerf-')}.mlir"):
         for line in re.findall(r"^// RUN[:] (.*)$", test.read_text(), flags=re.M):
             ran = names.intersection(re.findall(r"[\w-]+", line.replace("--", " ")))
-            if {name for name in ran if name == argument or not name.startswith("verify-")} == {argument}:
+            if {name for name in ran if name == argument or not name.startswith("kerf-verify-")} == {argument}:
                 return True
     return False
 
@@ -122,10 +122,10 @@ examples = []
 for td, record in passes:
     argument, phase = record["argument"], td.parent.name
     checks.expect(f"{argument} has a test of its name", tested_alone(phase, argument),
-                  f"  no test/{phase}/**/{argument}.mlir runs it alone")
+                  f"  no test/{phase}/**/{argument.removeprefix('kerf-')}.mlir runs it alone")
     shown = blocks(record["description"])
-    # What apply-plan does, its file says.
-    checks.expect(f"{argument} has an example", shown or argument.startswith("verify-") or argument == "apply-plan",
+    # What kerf-apply-plan does, its file says.
+    checks.expect(f"{argument} has an example", shown or argument.startswith("kerf-verify-") or argument == "kerf-apply-plan",
                   f"  its description in {td.relative_to(SOURCE)} has no ```mlir block")
     for number, text in enumerate(shown):
         name = f"{argument} {number + 1}"

@@ -1,8 +1,8 @@
 // Attention as exporters write it becomes one op, and only that.
 //
 // REQUIRES: kerf-opt
-// RUN: kerf-opt %s --recognise-attention | FileCheck %s
-// RUN: kerf-opt %s --recognise-attention="wide training" | FileCheck %s --check-prefix=WIDE
+// RUN: kerf-opt %s --kerf-recognise-attention | FileCheck %s
+// RUN: kerf-opt %s --kerf-recognise-attention="wide training" | FileCheck %s --check-prefix=WIDE
 
 // What PyTorch's exporter gives for GPT-2: the factor in front of the queries' heads, the lower triangle added.
 // CHECK-LABEL: func.func @gpt

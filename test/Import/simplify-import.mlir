@@ -1,5 +1,5 @@
 // One form for what exporters spell in many ways. simplify-*.mlir have the cases of each idea.
-// RUN: kerf-opt %s --simplify-import | FileCheck %s
+// RUN: kerf-opt %s --kerf-simplify-import | FileCheck %s
 // REQUIRES: kerf-opt
 
 // What is known is computed.

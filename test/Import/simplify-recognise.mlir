@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --simplify-import | FileCheck %s
+// RUN: kerf-opt %s --kerf-simplify-import | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Nine ops of an older exporter are one layer_norm with its scale and bias.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --simplify-import | FileCheck %s
+// RUN: kerf-opt %s --kerf-simplify-import | FileCheck %s
 // REQUIRES: kerf-opt
 
 module attributes {kerf.files = ["/model.onnx"]} {

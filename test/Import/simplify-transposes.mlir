@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --simplify-import | FileCheck %s
+// RUN: kerf-opt %s --kerf-simplify-import | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Between two window ops the transposes to and from channels-first cancel.

@@ -1,5 +1,5 @@
 // What every later phase takes for granted of an imported module.
-// RUN: kerf-opt %s --split-input-file --verify-after-import --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-after-import --verify-diagnostics
 // REQUIRES: kerf-opt
 
 module attributes {kerf.files = ["weights.bin"]} {

@@ -1,5 +1,5 @@
 // What is in no group is not taken for a view.
-// RUN: kerf-opt %s --split-input-file --bufferize --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-bufferize --verify-diagnostics
 // REQUIRES: kerf-opt
 
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {

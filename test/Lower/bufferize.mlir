@@ -1,5 +1,5 @@
 // Groups become kernels and launches, calls and collectives read and write buffers, schedules become stages.
-// RUN: kerf-opt %s --split-input-file --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Parameters get numbers, what is returned is computed where the caller wants it,

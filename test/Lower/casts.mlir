@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A rounding for the way between devices goes where nothing travels: the gradient

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --verify-diagnostics --form-groups
+// RUN: kerf-opt %s --split-input-file --verify-diagnostics --kerf-form-groups
 // REQUIRES: kerf-opt
 
 // expected-error @below {{has more than one block}}

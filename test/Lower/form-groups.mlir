@@ -1,8 +1,8 @@
 // What is computed together, in which order, and where results are written.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups | FileCheck %s
 // What is printed is parsed: buffers follow from the text.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups \
-// RUN:   | kerf-opt --split-input-file --bufferize | FileCheck %s --check-prefix=BUFFERS
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups \
+// RUN:   | kerf-opt --split-input-file --kerf-bufferize | FileCheck %s --check-prefix=BUFFERS
 // REQUIRES: kerf-opt
 
 // A library call with its epilogue, a group with two results, a view.

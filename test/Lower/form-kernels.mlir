@@ -1,5 +1,5 @@
 // Which ops become one kernel.
-// RUN: kerf-opt %s --split-input-file --form-kernels | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-form-kernels | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Residual and norm are one pass; the sum is stored as well, for the next residual.

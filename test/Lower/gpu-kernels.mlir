@@ -1,9 +1,9 @@
 // Kernels, and library calls that are kernels on GPUs, say how they are launched; equal kernels are one entry.
 //
-// RUN: kerf-opt %s --gpu-kernels | FileCheck %s
-// RUN: kerf-opt %s --gpu-kernels=ptx=%t.ptx | FileCheck %s
+// RUN: kerf-opt %s --kerf-gpu-kernels | FileCheck %s
+// RUN: kerf-opt %s --kerf-gpu-kernels=ptx=%t.ptx | FileCheck %s
 // RUN: FileCheck %s --check-prefix=PTX --input-file=%t.ptx
-// RUN: not kerf-opt %s --gpu-kernels=ptx=%t.no/such 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: not kerf-opt %s --kerf-gpu-kernels=ptx=%t.no/such 2>&1 | FileCheck %s --check-prefix=ERROR
 // REQUIRES: kerf-opt
 
 // PTX: .visible .entry kerf_k0(

@@ -1,6 +1,6 @@
 // The gradients of a layer on GPUs, from tensor ops to buffers: what products could do besides is offered to them where
 // what stands before the offers (prepare, form-groups) makes a kernel of it.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The gradients of weights and bias of one layer: x^T dy and the sums of dy. The

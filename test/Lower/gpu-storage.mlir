@@ -1,5 +1,5 @@
 // What goes through a GPU's memory, and what does not.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A product with its bias is stored in 16 bits, the bias read in them; gelu and

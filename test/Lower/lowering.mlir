@@ -1,5 +1,5 @@
 // From tensor ops to kernels, calls and buffers: what single passes promise each other (prepare, form-groups, bufferize).
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A batch norm goes into the convolution in front of it: scaled weights and a

@@ -1,5 +1,5 @@
 // What depends on parameters alone is computed once, at load.
-// RUN: kerf-opt %s --split-input-file --mark-at-load | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-mark-at-load | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The factor of a norm goes into the weights of the convolution in front of it:

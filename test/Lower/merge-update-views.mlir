@@ -1,5 +1,5 @@
 // A parameter's part of a bucket of gradients is a view that updates share.
-// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(merge-update-views))' | FileCheck %s
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(kerf-merge-update-views))' | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

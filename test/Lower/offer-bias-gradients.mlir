@@ -1,5 +1,5 @@
 // Sums of what a product reads anyway: on GPUs it is offered to write them, too.
-// RUN: kerf-opt %s --split-input-file --offer-bias-gradients | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-offer-bias-gradients | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The gradients of weights and bias of one layer: x^T dy and the sums of dy. The

@@ -1,5 +1,5 @@
 // The gradient of ReLU behind a product: on GPUs the product is offered to do it.
-// RUN: kerf-opt %s --split-input-file --offer-relu-gradients | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-offer-relu-gradients | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel works in place over the product's result, whoever does it.

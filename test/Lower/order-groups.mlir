@@ -1,5 +1,5 @@
 // The order in which a function runs, and the numbers of kernels and calls.
-// RUN: kerf-opt %s --split-input-file --order-groups | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-order-groups | FileCheck %s
 // REQUIRES: kerf-opt
 
 // What is written over an old value runs as soon as it can, behind all that read

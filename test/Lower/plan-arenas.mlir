@@ -1,5 +1,5 @@
 // Work in place, then an offset for every buffer and slot.
-// RUN: kerf-opt %s --split-input-file --plan-arenas | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-plan-arenas | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Buffers that are live together lie side by side, at multiples of 64 bytes; what

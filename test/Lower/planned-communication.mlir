@@ -1,5 +1,5 @@
 // What was planned to run beside communication still does, whatever is computed together.
-// RUN: kerf-opt %s --split-input-file --form-groups | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-form-groups | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel takes in an op from behind the first wait; the second start, which

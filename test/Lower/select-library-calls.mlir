@@ -1,5 +1,5 @@
 // What library calls take in, and what they do not.
-// RUN: kerf-opt %s --split-input-file --select-library-calls | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-select-library-calls | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Bias, activation and residual of a product; the reshape between costs nothing.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt --lower %s | FileCheck %s
+// RUN: kerf-opt --kerf-lower %s | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A sum over micro-batches: the matmul adds to what its result holds.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt --lower %s | FileCheck %s
+// RUN: kerf-opt --kerf-lower %s | FileCheck %s
 // REQUIRES: kerf-opt
 
 // What outlives a step: sources are mutable parameters, whose new values are

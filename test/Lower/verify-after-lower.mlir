@@ -1,5 +1,5 @@
 // What packaging takes for granted of a lowered module.
-// RUN: kerf-opt %s --split-input-file --verify-after-lower --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-after-lower --verify-diagnostics
 // REQUIRES: kerf-opt
 
 // Planned, numbered, and buffers that share memory are not live together: right.

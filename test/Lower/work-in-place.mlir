@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --work-in-place --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-work-in-place --split-input-file | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel writes over what nobody reads afterwards; not over what is read again.

@@ -1,5 +1,5 @@
 // What a step assigns is written over the old value where it is computed.
-// RUN: kerf-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(write-in-place))' | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(kerf-write-in-place))' | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel reads each element only where it writes it; the other reader of the

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --assign-in-stages | FileCheck %s
+// RUN: kerf-opt %s --kerf-assign-in-stages | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Stage 1 reads what stage 0 updates: it has a copy, which gets the new value, too.

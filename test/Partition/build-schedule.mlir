@@ -1,5 +1,5 @@
 // Which function a stage runs when, and what comes in and goes out around it.
-// RUN: kerf-opt %s --split-input-file --build-schedule | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-build-schedule | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Inference: the micro-batches in order. What is the same for all of them (the

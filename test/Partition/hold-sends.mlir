@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --hold-sends | FileCheck %s
+// RUN: kerf-opt %s --kerf-hold-sends | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Two stages, three micro-batches, 1F1B. What stage 0 sends stays until a gradient

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --insert-reshards --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-insert-reshards --verify-diagnostics
 // REQUIRES: kerf-opt
 
 // What micro-batches cut cannot be put together again.

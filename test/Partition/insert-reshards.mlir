@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --insert-reshards | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-insert-reshards | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Two uses that want the same share one reshard; a third wants another; a use

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --join-updates --split-input-file | FileCheck %s
+// RUN: kerf-opt %s --kerf-join-updates --split-input-file | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The sum over devices stands behind its gradient, in one function.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --localize | FileCheck %s
+// RUN: kerf-opt %s --kerf-localize | FileCheck %s
 // REQUIRES: kerf-opt
 
 #vector_tp = #dist.sharding<{"tp"}>

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --lower-reshards | FileCheck %s
+// RUN: kerf-opt %s --kerf-lower-reshards | FileCheck %s
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["dp"=2, "tp"=4]

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --partition | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-partition | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Two stages, two micro-batches, a column cut and a row cut that does not divide:

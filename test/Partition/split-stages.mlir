@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-stages | FileCheck %s
+// RUN: kerf-opt %s --kerf-split-stages | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A weight that two stages use is in both (tied weights); a value that skips a

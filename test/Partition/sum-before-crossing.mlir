@@ -1,5 +1,5 @@
 // What two stages add to one sum over micro-batches crosses once per step.
-// RUN: kerf-opt %s --split-input-file --sum-before-crossing | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-sum-before-crossing | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Each stage adds up its part; the whole sums are added where the sum was, in

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --partition | FileCheck %s
+// RUN: kerf-opt %s --kerf-partition | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A gradient that is sent as bfloat16: what crosses from the stage that makes a part of it is a sum over

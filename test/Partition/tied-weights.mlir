@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --partition | FileCheck %s
+// RUN: kerf-opt %s --kerf-partition | FileCheck %s
 // REQUIRES: kerf-opt
 
 // One weight in two stages: each sums its gradient over the micro-batches, the sum of stage 1

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --partition | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-partition | FileCheck %s
 // REQUIRES: kerf-opt
 
 // One stage, one micro-batch: one function; the sum over micro-batches is gone, the gradient

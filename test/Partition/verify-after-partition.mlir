@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --verify-after-partition --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-after-partition --verify-diagnostics
 // REQUIRES: kerf-opt
 
 dist.mesh @mesh ["tp"=2]

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --verify-plan --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-plan --verify-diagnostics
 // REQUIRES: kerf-opt
 
 // A plan that is right says nothing.
@@ -227,5 +227,37 @@ dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @source_in_time() {
   // expected-error @below {{plan: a source cannot be stored in parts over time}}
   %0 = nn.constant {dist.plan = #dist.plan<results = [#dist.sharding<{"mb"}>]>} dense<1.0> : tensor<4xf32>
+  return
+}
+
+// -----
+
+// Programs take and give tensors of static shape.
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{plan: argument 0 is 'index', expected a tensor of static shape}}
+func.func @number(%x: index {dist.sharding = #dist.sharding<>}) {
+  return
+}
+
+// -----
+
+// What is no tensor cannot be sent.
+dist.mesh @mesh ["pp"=2]
+func.func @crossing(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) -> (tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) {
+  %c = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<>], stage = 0>} 0 : index
+  // expected-note @below {{produced here}}
+  %0 = tensor.extract %x[%c] {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<>], results = [#dist.sharding<>], stage = 0>} : tensor<2xf32>
+  // expected-error @below {{plan: is in stage 1 but uses 'f32' of stage 0: only tensors are sent}}
+  %1 = tensor.splat %0 {dist.plan = #dist.plan<operands = [#dist.sharding<>], results = [#dist.sharding<{}>], stage = 1>} : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// A value that is no tensor is never cut.
+dist.mesh @mesh ["tp"=2]
+func.func @cut_number(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{result 0: sharding has 1 dimensions, expected 0 for 'index'}}
+  %c = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}>]>} 0 : index
   return
 }

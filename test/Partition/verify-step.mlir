@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --verify-plan --verify-diagnostics
+// RUN: kerf-opt %s --split-input-file --kerf-verify-plan --verify-diagnostics
 // REQUIRES: kerf-opt
 
 // The order of a step, and each part where it belongs: nothing to say.

@@ -1,8 +1,8 @@
 // A plan that a file has is written onto the module as kerf-plan would; one that does not fit it says what is missing.
 // RUN: split-file %s %t
-// RUN: kerf-opt %t/model.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/plan.json devices=2})" | FileCheck %s
-// RUN: not kerf-opt %t/other.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/plan.json devices=2})" 2>&1 | FileCheck %s --check-prefix=OTHER
-// RUN: not kerf-opt %t/model.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/none.json})" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: kerf-opt %t/model.mlir --pass-pipeline="builtin.module(kerf-apply-plan{plan=%t/plan.json devices=2})" | FileCheck %s
+// RUN: not kerf-opt %t/other.mlir --pass-pipeline="builtin.module(kerf-apply-plan{plan=%t/plan.json devices=2})" 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not kerf-opt %t/model.mlir --pass-pipeline="builtin.module(kerf-apply-plan{plan=%t/none.json})" 2>&1 | FileCheck %s --check-prefix=NONE
 // REQUIRES: kerf-opt
 
 // CHECK: dist.mesh @mesh ["tp"=2]

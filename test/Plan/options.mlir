@@ -6,8 +6,8 @@
 // RUN: not kerf-opt %s --kerf-plan="memory-limit=-1" 2>&1 | FileCheck %s --check-prefix=LIMIT
 // RUN: not kerf-opt %s --kerf-plan="devices=0" 2>&1 | FileCheck %s --check-prefix=DEVICES
 // RUN: not kerf-opt %s --kerf-plan="schedule=zb" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// RUN: not kerf-opt %s --lower-precision="precision=f8" 2>&1 | FileCheck %s --check-prefix=PRECISION
-// RUN: not kerf-opt %s --autodiff="batch-norm=none" 2>&1 | FileCheck %s --check-prefix=NORM
+// RUN: not kerf-opt %s --kerf-lower-precision="precision=f8" 2>&1 | FileCheck %s --check-prefix=PRECISION
+// RUN: not kerf-opt %s --kerf-autodiff="batch-norm=none" 2>&1 | FileCheck %s --check-prefix=NORM
 // SOLVER: Cannot find option named 'fast'
 // OBJECTIVE: Cannot find option named 'speed'
 // MODEL: Cannot find option named 'tree'

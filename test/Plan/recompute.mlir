@@ -1,7 +1,7 @@
-// RUN: kerf-opt %s --split-input-file --recompute | FileCheck %s
-// RUN: kerf-opt %s --split-input-file --recompute=every=2 | FileCheck %s --check-prefix=SECOND
-// RUN: kerf-opt %s --split-input-file --recompute=every=0 | FileCheck %s --check-prefix=NONE
-// RUN: not kerf-opt %s --split-input-file --recompute=every=-1 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: kerf-opt %s --split-input-file --kerf-recompute | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-recompute=every=2 | FileCheck %s --check-prefix=SECOND
+// RUN: kerf-opt %s --split-input-file --kerf-recompute=every=0 | FileCheck %s --check-prefix=NONE
+// RUN: not kerf-opt %s --split-input-file --kerf-recompute=every=-1 2>&1 | FileCheck %s --check-prefix=WRONG
 // REQUIRES: kerf-opt
 // WRONG: error: every: -1, expected at least 0
 // NONE-NOT: recomputed

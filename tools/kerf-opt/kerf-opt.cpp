@@ -6,6 +6,7 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   kerf::registerDialects(registry);
+  kerf::registerUpstreamDialects(registry);
   kerf::registerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Kerf optimizer driver\n", registry));

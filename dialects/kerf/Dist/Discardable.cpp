@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
 
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Interfaces/KnownAttributes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -54,10 +55,6 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
   if (!sharding)
     return op->emitError() << what << " has " << attribute
                            << ", expected a #dist.sharding";
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
-    return op->emitError() << what << " has a sharding but is " << type
-                           << ", expected a tensor";
   MeshAttr mesh = getMesh(op);
   if (!mesh)
     return op->emitError() << what << " has a sharding but the module has no "
@@ -65,13 +62,17 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
   auto layout = sharding.toLayout(mesh.toMesh());
   if (!layout)
     return op->emitError() << what << ": " << toString(layout.takeError());
-  if (static_cast<int64_t>(layout->dims.size()) != tensor.getRank())
+  RankedTensorType planned = plannedType(type);
+  if (static_cast<int64_t>(layout->dims.size()) != planned.getRank())
     return op->emitError() << what << ": sharding has " << layout->dims.size()
-                           << " dimensions, expected " << tensor.getRank()
-                           << " for " << tensor;
+                           << " dimensions, expected " << planned.getRank()
+                           << " for " << type;
+  if (layout->isPartial() && !canBeCut(type))
+    return op->emitError() << what << " is a part of a sum but is " << type
+                           << ", expected a tensor";
   if (auto whole = dyn_cast_or_null<RankedTensorType>(global))
     if (std::string text = checkBlocks(*layout, whole.getShape());
-        whole.getRank() == tensor.getRank() && !text.empty())
+        whole.getRank() == planned.getRank() && !text.empty())
       return op->emitError() << what << ": " << text;
   return success();
 }

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Interfaces/ShardingRule.h"
 
+#include "kerf/Interfaces/AnyOp.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
@@ -81,9 +83,9 @@ ShardingRule kerf::elementwiseShardingRule(Operation *op) {
 ShardingRule kerf::replicatedShardingRule(Operation *op) {
   ShardingRule rule;
   for (Value operand : op->getOperands())
-    rule.operands.emplace_back(shapeOf(operand).size());
+    rule.operands.emplace_back(plannedType(operand).getRank());
   for (Value result : op->getResults())
-    rule.results.emplace_back(shapeOf(result).size());
+    rule.results.emplace_back(plannedType(result).getRank());
   return rule;
 }
 
@@ -168,15 +170,20 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
       return op->emitOpError("sharding rule has ")
              << sides.size() << " " << what << "s, expected " << values.size();
     for (auto [index, value] : llvm::enumerate(values)) {
-      ArrayRef<int64_t> shape = shapeOf(value);
+      ArrayRef<int64_t> shape = plannedType(value).getShape();
       if (sides[index].size() != shape.size())
         return op->emitOpError("sharding rule of ")
                << what << " " << index << " has rank " << sides[index].size()
                << ", expected " << shape.size();
       for (auto [dim, factors] : llvm::enumerate(sides[index])) {
         int64_t product = 1;
-        for (unsigned factor : factors)
+        for (unsigned factor : factors) {
+          if (factor >= rule.factors.size())
+            return op->emitOpError("sharding rule of ")
+                   << what << " " << index << " names factor " << factor
+                   << ", expected less than " << rule.factors.size();
           product *= rule.factors[factor].size;
+        }
         if (!factors.empty() && product != shape[dim])
           return op->emitOpError("sharding rule of ")
                  << what << " " << index << ": factors of dimension " << dim
@@ -198,6 +205,30 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
         return op->emitOpError("reduction factor ") << id << " in a result";
       if (factor.kind == FactorKind::Parallel && !found)
         return op->emitOpError("parallel factor ") << id << " in no result";
+    }
+  // What is no tensor cannot be a part of a sum.
+  bool leavesParts = llvm::any_of(rule.factors, [](const Factor &factor) {
+    return factor.kind == FactorKind::Reduction;
+  });
+  auto checkWhole = [&](Value value, const Twine &what) -> LogicalResult {
+    if (canBeCut(value.getType()))
+      return success();
+    return op->emitOpError("sharding rule makes ")
+           << what << " a part of a sum, but it is " << value.getType();
+  };
+  if (leavesParts || !rule.linearGroups.empty())
+    for (OpResult result : op->getResults())
+      if (failed(
+              checkWhole(result, "result " + Twine(result.getResultNumber()))))
+        return failure();
+  for (const SmallVector<unsigned> &group : rule.linearGroups)
+    for (unsigned operand : group) {
+      if (operand >= op->getNumOperands())
+        return op->emitOpError("sharding rule is linear in operand ")
+               << operand << ", expected less than " << op->getNumOperands();
+      if (failed(
+              checkWhole(op->getOperand(operand), "operand " + Twine(operand))))
+        return failure();
     }
   return success();
 }

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
+def AutodiffPass : Pass<"kerf-autodiff", "::mlir::ModuleOp"> {
   let summary = "an inference function becomes a training step";
   let description = [{
     Adds the loss, the gradients of the parameters that it depends on and their
@@ -69,10 +69,10 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
 }
 
-def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
+def LowerPrecision : Pass<"kerf-lower-precision", "::mlir::ModuleOp"> {
   let summary = "operands of products are rounded to a narrower type";
   let description = [{
-    What `--precision` does to an inference function; the pass `autodiff` does
+    What `--precision` does to an inference function; the pass `kerf-autodiff` does
     it by itself.
 
     ```mlir
@@ -95,7 +95,7 @@ def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
-def VerifyAfterAutodiff : Pass<"verify-after-autodiff", "::mlir::ModuleOp"> {
+def VerifyAfterAutodiff : Pass<"kerf-verify-after-autodiff", "::mlir::ModuleOp"> {
   let summary = "checks what autodiff promises to the next phase";
   let description = [{
     The contract of docs/Training.md: every op except sources has a colocation;

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def SimplifyCollectives : Pass<"simplify-collectives", "::mlir::func::FuncOp"> {
+def SimplifyCollectives : Pass<"kerf-simplify-collectives", "::mlir::func::FuncOp"> {
   let summary = "removes collectives that do nothing or undo each other";
   let description = [{
     * groups of one rank, permutes that keep every block in place;
@@ -23,7 +23,7 @@ def SimplifyCollectives : Pass<"simplify-collectives", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def FormReduceScatter : Pass<"form-reduce-scatter", "::mlir::func::FuncOp"> {
+def FormReduceScatter : Pass<"kerf-form-reduce-scatter", "::mlir::func::FuncOp"> {
   let summary = "an all-reduce of which each rank keeps a part";
   let description = [{
     Where every use of an all-reduce is the same slice over some of its axes,
@@ -41,7 +41,7 @@ def FormReduceScatter : Pass<"form-reduce-scatter", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
+def BucketCollectives : Pass<"kerf-bucket-collectives", "::mlir::func::FuncOp"> {
   let summary = "several small all-reduces at once";
   let description = [{
     All-reduces of the same kind over the same axes, none of which needs the
@@ -71,7 +71,7 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
+def OverlapCollectives : Pass<"kerf-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "starts collectives early and waits for them late";
   let description = [{
     Each collective is split into a start, right after its source is made, and a

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def MergeEqualOps : Pass<"merge-equal-ops"> {
+def MergeEqualOps : Pass<"kerf-merge-equal-ops"> {
   let summary = "one op for several that compute the same";
   let description = [{
     Two ops of a block without effects are equal if name, operands, types and

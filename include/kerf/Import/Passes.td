@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def SimplifyImport : Pass<"simplify-import", "::mlir::ModuleOp"> {
+def SimplifyImport : Pass<"kerf-simplify-import", "::mlir::ModuleOp"> {
   let summary = "brings imported functions to one form";
   let description = [{
     Exporters write one computation in many ways. After this pass
@@ -30,7 +30,7 @@ def SimplifyImport : Pass<"simplify-import", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
-def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
+def RecogniseAttention : Pass<"kerf-recognise-attention", "::mlir::ModuleOp"> {
   let summary = "attention as one op, for targets that have it as one call";
   let description = [{
     softmax(scale q k^T + mask) v as exporters and the importer write it: masks that
@@ -56,7 +56,7 @@ def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
-def VerifyAfterImport : Pass<"verify-after-import", "::mlir::ModuleOp"> {
+def VerifyAfterImport : Pass<"kerf-verify-after-import", "::mlir::ModuleOp"> {
   let summary = "checks what import promises to the next phase";
   let description = [{
     One function `@main` of nn ops; every value a tensor of static shape; every

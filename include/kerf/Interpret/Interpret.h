@@ -104,14 +104,22 @@ struct RankStates {
 using Observer = std::function<void(mlir::Operation *op,
                                     llvm::MutableArrayRef<Tensor> results)>;
 
+/// Evaluates an op of a dialect that the interpreter does not know. `operands`:
+/// those of the op, then the values from outside that its regions use; what is
+/// no tensor has rank 0.
+using Evaluator = std::function<mlir::FailureOr<llvm::SmallVector<Tensor, 1>>(
+    mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands)>;
+
 /// Runs a partitioned module (docs/Partition.md): cuts the global inputs, lets
 /// every stage run its schedule, joins the outputs. Fails with an error if the
 /// schedules deadlock, or if ranks that hold the same part of an output differ.
-/// Training steps read and assign `states`.
+/// Training steps read and assign `states`. `others`, if given, evaluates all
+/// ops but those of dist, sources too.
 mlir::FailureOr<std::vector<Tensor>>
 runPartitioned(mlir::ModuleOp module, llvm::ArrayRef<Tensor> inputs,
                const Weights &weights, RankStates *states = nullptr,
-               const Observer &observer = nullptr);
+               const Observer &observer = nullptr,
+               const Evaluator &others = nullptr);
 
 /// Largest |a - b| / (1 + |b|); infinite where shapes differ or one is NaN.
 double difference(const Tensor &a, const Tensor &b);

@@ -13,7 +13,7 @@ class FusionPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
 }
 
-def MarkAtLoad : FusionPass<"mark-at-load"> {
+def MarkAtLoad : FusionPass<"kerf-mark-at-load"> {
   let summary = "Mark what depends on nothing but parameters";
   let description = [{
     Such ops get `exec.at_load`: they are computed once, before the first step.
@@ -31,10 +31,10 @@ def MarkAtLoad : FusionPass<"mark-at-load"> {
   }];
 }
 
-def MergeUpdateViews : FusionPass<"merge-update-views"> {
+def MergeUpdateViews : FusionPass<"kerf-merge-update-views"> {
   let summary = "Make a view that updates read once";
   let description = [{
-    `sink-shape-ops` copied the view for each of its users.
+    `kerf-sink-shape-ops` copied the view for each of its users.
 
     ```mlir
     %0 = nn.slice %x from [0] : (tensor<8xf32>) -> tensor<4xf32>
@@ -49,7 +49,7 @@ def MergeUpdateViews : FusionPass<"merge-update-views"> {
   }];
 }
 
-def SelectLibraryCalls : FusionPass<"select-library-calls"> {
+def SelectLibraryCalls : FusionPass<"kerf-select-library-calls"> {
   let summary = "Let the device's library compute products, with what it can take in";
   let description = [{
     Products, convolutions, attention and gradients that the target's library
@@ -74,7 +74,7 @@ def SelectLibraryCalls : FusionPass<"select-library-calls"> {
   }];
 }
 
-def FormKernels : FusionPass<"form-kernels"> {
+def FormKernels : FusionPass<"kerf-form-kernels"> {
   let summary = "Group what one generated kernel computes";
   let description = [{
     Tensor ops become groups, as few as code generation allows; views stay
@@ -102,7 +102,7 @@ def FormKernels : FusionPass<"form-kernels"> {
   }];
 }
 
-def WriteInPlace : FusionPass<"write-in-place"> {
+def WriteInPlace : FusionPass<"kerf-write-in-place"> {
   let summary = "Write new values over the old ones";
   let description = [{
     A value that a step assigns is computed directly over the old value, if all
@@ -133,7 +133,7 @@ def WriteInPlace : FusionPass<"write-in-place"> {
   }];
 }
 
-def OfferBiasGradients : FusionPass<"offer-bias-gradients"> {
+def OfferBiasGradients : FusionPass<"kerf-offer-bias-gradients"> {
   let summary = "Note sums of a kernel that a product could write besides";
   let description = [{
     For GPUs. The product names the memory of the sums, and their readers run
@@ -168,7 +168,7 @@ def OfferBiasGradients : FusionPass<"offer-bias-gradients"> {
   }];
 }
 
-def OrderGroups : Pass<"order-groups", "::mlir::ModuleOp"> {
+def OrderGroups : Pass<"kerf-order-groups", "::mlir::ModuleOp"> {
   let summary = "Put groups, calls and collectives into the order in which they run";
   let description = [{
     Program order where dependences allow it, except for updates, which run as
@@ -210,10 +210,10 @@ def OrderGroups : Pass<"order-groups", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
 }
 
-def OfferReluGradients : FusionPass<"offer-relu-gradients"> {
+def OfferReluGradients : FusionPass<"kerf-offer-relu-gradients"> {
   let summary = "Note kernels for ReLU's gradient that a product could do";
   let description = [{
-    For GPUs, behind `order-groups`. The kernel works in place over the product's
+    For GPUs, behind `kerf-order-groups`. The kernel works in place over the product's
     result; the product names the earlier product whose ReLU it masks by. See
     Fusion/OfferReluGradients.cpp.
 

@@ -5,7 +5,7 @@
 include "kerf/Lower/GroupPasses.td"
 include "kerf/Lower/PreparePasses.td"
 
-def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
+def SetTarget : Pass<"kerf-set-target", "::mlir::ModuleOp"> {
   let summary = "Say what a module is lowered for";
   let description = [{
     Writes `exec.target` on the module. Every pass of the phase asks that and
@@ -41,7 +41,7 @@ def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
 // From tensors to buffers
 //===----------------------------------------------------------------------===//
 
-def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
+def Bufferize : Pass<"kerf-bufferize", "::mlir::ModuleOp"> {
   let summary = "Turn functions of groups into calls on buffers";
   let description = [{
     Groups become kernels and launches, library calls read and write buffers,
@@ -96,7 +96,7 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
                            "::kerf::dist::DistDialect"];
 }
 
-def WorkInPlace : Pass<"work-in-place", "::mlir::ModuleOp"> {
+def WorkInPlace : Pass<"kerf-work-in-place", "::mlir::ModuleOp"> {
   let summary = "Write results where operands were";
   let description = [{
     A kernel writes over an input of the same size that nobody reads any more, if
@@ -134,7 +134,7 @@ def WorkInPlace : Pass<"work-in-place", "::mlir::ModuleOp"> {
   }];
 }
 
-def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
+def PlanArenas : Pass<"kerf-plan-arenas", "::mlir::ModuleOp"> {
   let summary = "Give buffers and slots their offsets";
   let description = [{
     Every buffer of a function and every slot of a stage gets an offset, first-fit
@@ -162,7 +162,7 @@ def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
   }];
 }
 
-def VerifyAfterLower : Pass<"verify-after-lower", "::mlir::ModuleOp"> {
+def VerifyAfterLower : Pass<"kerf-verify-after-lower", "::mlir::ModuleOp"> {
   let summary = "Check the contract between lowering and packaging";
   let description = [{
     Only `exec` ops are left, everything has an offset, buffers that are live
@@ -176,7 +176,7 @@ def VerifyAfterLower : Pass<"verify-after-lower", "::mlir::ModuleOp"> {
 
 // Implemented in lib/Lower/Gpu, beside the code that packaging calls
 // (compileGpuKernels).
-def GpuKernels : Pass<"gpu-kernels", "::mlir::ModuleOp"> {
+def GpuKernels : Pass<"kerf-gpu-kernels", "::mlir::ModuleOp"> {
   let summary = "Compile every kernel for GPUs";
   let description = [{
     Kernels, and library calls that are kernels on GPUs, get the attribute

@@ -13,7 +13,7 @@ class PreparePass<string name> : Pass<name, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
 }
 
-def UnifyMutableSources : PreparePass<"unify-mutable-sources"> {
+def UnifyMutableSources : PreparePass<"kerf-unify-mutable-sources"> {
   let summary = "Make all uses of what steps change one op";
   let description = [{
     A parameter or a state that a training step assigns is one piece of memory,
@@ -32,7 +32,7 @@ def UnifyMutableSources : PreparePass<"unify-mutable-sources"> {
   }];
 }
 
-def ExpandAccumulate : PreparePass<"expand-accumulate"> {
+def ExpandAccumulate : PreparePass<"kerf-expand-accumulate"> {
   let summary = "Turn sums over micro-batches into additions";
   let description = [{
     ```mlir
@@ -43,7 +43,7 @@ def ExpandAccumulate : PreparePass<"expand-accumulate"> {
   }];
 }
 
-def DropPlanAttributes : PreparePass<"drop-plan-attributes"> {
+def DropPlanAttributes : PreparePass<"kerf-drop-plan-attributes"> {
   let summary = "Take what the planner decided from nn ops";
   let description = [{
     Place and time of an op are settled now. Of its `dist.step` only the phase
@@ -57,7 +57,7 @@ def DropPlanAttributes : PreparePass<"drop-plan-attributes"> {
   }];
 }
 
-def ExpandOptimizerUpdates : PreparePass<"expand-optimizer-updates"> {
+def ExpandOptimizerUpdates : PreparePass<"kerf-expand-optimizer-updates"> {
   let summary = "Turn updates of optimizers into elementwise ops";
   let description = [{
     One kernel per parameter computes them in one pass over memory; the
@@ -72,7 +72,7 @@ def ExpandOptimizerUpdates : PreparePass<"expand-optimizer-updates"> {
   }];
 }
 
-def CancelCasts : PreparePass<"cancel-casts"> {
+def CancelCasts : PreparePass<"kerf-cancel-casts"> {
   let summary = "Take away casts that undo each other";
   let description = [{
     A widening that is rounded back, also behind ops that move elements, and a
@@ -88,7 +88,7 @@ def CancelCasts : PreparePass<"cancel-casts"> {
   }];
 }
 
-def ExpandRankOps : PreparePass<"expand-rank-ops"> {
+def ExpandRankOps : PreparePass<"kerf-expand-rank-ops"> {
   let summary = "Turn masks, slices and packing of a rank into nn ops";
   let description = [{
     `dist.mask` and `dist.all_slice` become `nn` ops over `dist.shard_index`,
@@ -108,7 +108,7 @@ def ExpandRankOps : PreparePass<"expand-rank-ops"> {
   }];
 }
 
-def FoldSplats : PreparePass<"fold-splats"> {
+def FoldSplats : PreparePass<"kerf-fold-splats"> {
   let summary = "Compute what is made of constants of one number";
   let description = [{
     ```mlir
@@ -120,7 +120,7 @@ def FoldSplats : PreparePass<"fold-splats"> {
   }];
 }
 
-def FoldBatchNorm : PreparePass<"fold-batch-norm"> {
+def FoldBatchNorm : PreparePass<"kerf-fold-batch-norm"> {
   let summary = "Fold batch norms into convolutions, or make them x s + t";
   let description = [{
     With `s = scale / sqrt(variance + epsilon)` and `t = bias - mean s`: where
@@ -155,7 +155,7 @@ def FoldBatchNorm : PreparePass<"fold-batch-norm"> {
   }];
 }
 
-def WidenProducts : PreparePass<"widen-products"> {
+def WidenProducts : PreparePass<"kerf-widen-products"> {
   let summary = "Products of float16 in float32, where the library has no others";
   let description = [{
     Operands stay rounded to float16; a result that is cast to float32 is not
@@ -172,7 +172,7 @@ def WidenProducts : PreparePass<"widen-products"> {
   }];
 }
 
-def MoveScale : PreparePass<"move-scale"> {
+def MoveScale : PreparePass<"kerf-move-scale"> {
   let summary = "Move factors behind the products of two activations";
   let description = [{
     A library call applies a factor to its result at no cost. If an operand is a
@@ -191,7 +191,7 @@ def MoveScale : PreparePass<"move-scale"> {
   }];
 }
 
-def NarrowStorage : PreparePass<"narrow-storage"> {
+def NarrowStorage : PreparePass<"kerf-narrow-storage"> {
   let summary = "Store in 16 bits what follows products of 16 bits";
   let description = [{
     If the target is `memory_bound`: the result of a 16-bit product (with a bias;
@@ -219,7 +219,7 @@ def NarrowStorage : PreparePass<"narrow-storage"> {
   }];
 }
 
-def PadProducts : PreparePass<"pad-products"> {
+def PadProducts : PreparePass<"kerf-pad-products"> {
   let summary = "Give 16-bit products rows that begin where the library is fast";
   let description = [{
     If the target's `row_bytes` is more than an element: products whose rows do
@@ -243,7 +243,7 @@ def PadProducts : PreparePass<"pad-products"> {
   }];
 }
 
-def DropTransferCasts : PreparePass<"drop-transfer-casts"> {
+def DropTransferCasts : PreparePass<"kerf-drop-transfer-casts"> {
   let summary = "Take away kerf.transfer_cast";
   let description = [{
     No later pass needs to know which casts are transfer casts, and without the
@@ -257,7 +257,7 @@ def DropTransferCasts : PreparePass<"drop-transfer-casts"> {
   }];
 }
 
-def EraseDeadOps : PreparePass<"erase-dead-ops"> {
+def EraseDeadOps : PreparePass<"kerf-erase-dead-ops"> {
   let summary = "Remove ops that nothing uses";
   let description = [{
     Rewrites leave ops behind that they no longer read.
@@ -277,7 +277,7 @@ def EraseDeadOps : PreparePass<"erase-dead-ops"> {
   }];
 }
 
-def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {
+def StoreAttentionTransposed : PreparePass<"kerf-store-attention-transposed"> {
   let summary = "Store what attention gives as a transpose of it that is read";
   let description = [{
     Other readers read the stored transpose with strides. It gets the attribute
@@ -298,7 +298,7 @@ def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {
   }];
 }
 
-def SplitReductions : PreparePass<"split-reductions"> {
+def SplitReductions : PreparePass<"kerf-split-reductions"> {
   let summary = "Cut long reductions to few elements in two";
   let description = [{
     One over parts, which several threads compute, and one over their results.
@@ -314,7 +314,7 @@ def SplitReductions : PreparePass<"split-reductions"> {
   }];
 }
 
-def SinkShapeOps : PreparePass<"sink-shape-ops"> {
+def SinkShapeOps : PreparePass<"kerf-sink-shape-ops"> {
   let summary = "Give every reader of a shape op or small constant its own";
   let description = [{
     From then on a reshape, transpose, slice or broadcast belongs to its reader,

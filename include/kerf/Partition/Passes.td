@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
+def VerifyPlan : Pass<"kerf-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks that a plan can be partitioned";
   let description = [{
     The contract between plan and partition: every op, argument and result of
@@ -15,7 +15,7 @@ def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
+def SumBeforeCrossing : Pass<"kerf-sum-before-crossing", "::mlir::ModuleOp"> {
   let summary = "sums over micro-batches before they leave their stage";
   let description = [{
     The sum over micro-batches of a + b is the sum of the two sums. If b comes
@@ -60,7 +60,7 @@ def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
+def InsertReshards : Pass<"kerf-insert-reshards", "::mlir::ModuleOp"> {
   let summary = "puts a dist.reshard where a use wants another sharding";
   let description = [{
     One op per value, sharding, stage and part of the step, however many uses share
@@ -91,7 +91,7 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def AssignInStages : Pass<"assign-in-stages", "::mlir::ModuleOp"> {
+def AssignInStages : Pass<"kerf-assign-in-stages", "::mlir::ModuleOp"> {
   let summary = "a new value in every stage that uses a source";
   let description = [{
     A parameter that another stage updates is a copy where it is only read: a
@@ -123,7 +123,7 @@ def AssignInStages : Pass<"assign-in-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
+def SplitStages : Pass<"kerf-split-stages", "::mlir::ModuleOp"> {
   let summary = "one function per stage and part of the step";
   let description = [{
     `@main` becomes a declaration; what each stage computes becomes
@@ -170,7 +170,7 @@ def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
 }
 
-def Localize : Pass<"localize", "::mlir::ModuleOp"> {
+def Localize : Pass<"kerf-localize", "::mlir::ModuleOp"> {
   let summary = "every op on the shapes of one device";
   let description = [{
     Ops are rebuilt through `ShardingRuleInterface::buildLocal`. Operands of a
@@ -199,7 +199,7 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
 }
 
-def LowerReshards : Pass<"lower-reshards", "::mlir::ModuleOp"> {
+def LowerReshards : Pass<"kerf-lower-reshards", "::mlir::ModuleOp"> {
   let summary = "reshards become collectives";
   let description = [{
     By `decomposeReshard`, the function with which the planner computes bytes.
@@ -214,7 +214,7 @@ def LowerReshards : Pass<"lower-reshards", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
+def BuildSchedule : Pass<"kerf-build-schedule", "::mlir::ModuleOp"> {
   let summary = "the instruction list of every stage";
   let description = [{
     For inference each stage takes the micro-batches in order: receive, run,
@@ -268,7 +268,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def JoinUpdates : Pass<"join-updates", "::mlir::ModuleOp"> {
+def JoinUpdates : Pass<"kerf-join-updates", "::mlir::ModuleOp"> {
   let summary = "the last backward pass and the update become one function";
   let description = [{
     Where a stage's first update sums gradients over devices right behind the
@@ -318,7 +318,7 @@ def JoinUpdates : Pass<"join-updates", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def HoldSends : Pass<"hold-sends", "::mlir::ModuleOp"> {
+def HoldSends : Pass<"kerf-hold-sends", "::mlir::ModuleOp"> {
   let summary = "how long what is sent must stay";
   let description = [{
     A send does not wait: its slot stays until the receiver is known to have it,
@@ -367,7 +367,7 @@ def HoldSends : Pass<"hold-sends", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def VerifyPartition : Pass<"verify-after-partition", "::mlir::ModuleOp"> {
+def VerifyPartition : Pass<"kerf-verify-after-partition", "::mlir::ModuleOp"> {
   let summary = "checks the contract between partition and what follows";
   let description = [{
     No shardings or stages on compute ops, no reshards; arguments, results and

@@ -4,6 +4,7 @@
 
 #include "kerf/Plan/Plan.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace kerf::plan {

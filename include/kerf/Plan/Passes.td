@@ -5,14 +5,18 @@
 include "mlir/Pass/PassBase.td"
 
 def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
-  let summary = "Decide mesh, shardings and stages of @main";
+  let summary = "Decide mesh, shardings and stages of a function";
   let description = [{
-    Searches for the cheapest way to cut `@main` over `devices` devices and
-    writes it into the module: a `dist.mesh`, `dist.plan` on every op (with a
+    Searches for the cheapest way to cut a function (`@main`, or the only public
+    one with a body) over `devices` devices and writes it into the module: a `dist.mesh`, `dist.plan` on every op (with a
     stage if there is a pipeline), `dist.sharding` on arguments and results,
     `dist.reshard` if several uses share a value in another layout than the one
     in which it is made. Ops are seen only through ShardingRuleInterface,
-    OpCostInterface and SourceOpInterface.
+    OpCostInterface and SourceOpInterface. An op without a sharding rule is
+    computed whole by every device, and a remark says what bringing it its
+    operands sends. Values that are no tensors (scalars, indices, shapes) are
+    the same on all devices. Functions that are called are left as they are
+    (`kerf-flatten` inlines them).
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32>) -> tensor<4x6xf32> {
@@ -65,7 +69,78 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def ApplyPlan : Pass<"apply-plan", "::mlir::ModuleOp"> {
+def Flatten : Pass<"kerf-flatten", "::mlir::ModuleOp"> {
+  let summary = "Make functions one flat block, as planning needs them";
+  let description = [{
+    Planning decides op by op, over the operands of each op. In public functions
+
+    - calls of functions of one block are inlined (not where either says
+      `no_inline`), so each call is planned by itself;
+    - constants that a region uses from outside are repeated inside;
+    - an op whose region uses more than that (`scf.for` over tensors) becomes a
+      call of a private function that has these values as arguments. Such a call
+      has no sharding rule: every device computes all of it. After partitioning
+      it can be inlined again.
+
+    ```mlir
+    func.func private @half(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nn.tanh %x : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = func.call @half(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %z = func.call @half(%y) : (tensor<4xf32>) -> tensor<4xf32>
+      return %z : tensor<4xf32>
+    }
+    // becomes
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nn.tanh %x : tensor<4xf32>
+      %z = nn.tanh %y : tensor<4xf32>
+      return %z : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def Propagate : Pass<"kerf-propagate", "::mlir::ModuleOp"> {
+  let summary = "Let shardings of a few values decide about all others";
+  let description = [{
+    A plan without a search: the module has a `dist.mesh`, and some arguments and
+    results of its function a `dist.sharding`, some ops a `dist.plan`; a
+    `dist.reshard` says how a value is cut from there on. Axes spread over the
+    sharding rules of the ops, forward and backward, first over ops that reduce
+    nothing. Arguments, results of ops and reshards that are annotated stay as
+    they are; what the function returns and what an op with a plan takes is where
+    these values start. Where operands and results of an op disagree, the first
+    (of results, then operands) decides, a remark says so, and the others are
+    brought to its sharding. What `kerf-partition` takes comes out.
+
+    ```mlir
+    #columns = #dist.sharding<{}, {"tp"}>
+    dist.mesh @mesh ["tp"=2]
+    func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x6xf32> {dist.sharding = #columns})
+        -> tensor<4x6xf32> {
+      %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      return %0 : tensor<4x6xf32>
+    }
+    // becomes
+    #whole = #dist.sharding<{}, {}>
+    #columns = #dist.sharding<{}, {"tp"}>
+    dist.mesh @mesh ["tp"=2]
+    func.func @main(%x: tensor<4x8xf32> {dist.sharding = #whole},
+                    %w: tensor<8x6xf32> {dist.sharding = #columns})
+        -> (tensor<4x6xf32> {dist.sharding = #columns}) {
+      %0 = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#whole, #columns], results = [#columns]>}
+         : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      return %0 : tensor<4x6xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def ApplyPlan : Pass<"kerf-apply-plan", "::mlir::ModuleOp"> {
   let summary = "Write down a plan that a file has";
   let description = [{
     What kerf-plan would write, as a `plan.json` says it: the mesh, `dist.plan` on
@@ -75,7 +150,7 @@ def ApplyPlan : Pass<"apply-plan", "::mlir::ModuleOp"> {
     kerf-plan the result is the same:
 
     ```
-    kerf-opt --pass-pipeline='builtin.module(apply-plan{plan=plan.json machine=h100-8 devices=2})'
+    kerf-opt --pass-pipeline='builtin.module(kerf-apply-plan{plan=plan.json machine=h100-8 devices=2})'
     ```
   }];
   let options = [
@@ -86,7 +161,7 @@ def ApplyPlan : Pass<"apply-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
-def Recompute : Pass<"recompute", "::mlir::ModuleOp"> {
+def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
   let summary = "Compute blocks of a training step again for its backward pass";
   let description = [{
     Activation checkpointing: of each `every`-th block of the forward pass only

@@ -13,6 +13,7 @@
 #include "../OpKinds.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
@@ -211,9 +212,9 @@ static void addChannel(OpBuilder &builder, dist::ChannelOp channel) {
 }
 
 static LogicalResult bufferize(ModuleOp module) {
-  auto main = module.lookupSymbol<func::FuncOp>("main");
+  auto main = dist::findEntry(module);
   if (!main)
-    return module.emitError("has no function @main");
+    return module.emitError("has no function to lower");
   MLIRContext *context = module.getContext();
   // Inputs and outputs come before the functions.
   OpBuilder builder(context);
@@ -241,8 +242,8 @@ static LogicalResult bufferize(ModuleOp module) {
     accumulatorsOf[function.getName()] = accumulators(function);
     int64_t stage = dist::findStage(function).value_or(0);
     exec::Phase phase = toPhase(dist::getPhase(function));
-    std::string name = function.getName() == "main" ? "stage0_forward"
-                                                    : function.getName().str();
+    std::string name =
+        function == main ? "stage0_forward" : function.getName().str();
     // The exec function needs the symbol: erase the old function first.
     if (name == function.getName())
       function.setName(name + ".tensors");

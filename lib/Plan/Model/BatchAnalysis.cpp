@@ -2,8 +2,8 @@
 #include "kerf/Plan/BatchAnalysis.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Interfaces/KerfDialect.h"
-#include "kerf/Interfaces/ShardingRule.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -125,7 +125,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
 /// An op that reads sums over the batch gives a sum over the batch if it is
 /// linear in those operands.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
-  ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+  ShardingRule rule = shardingRuleOf(op);
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
       if (llvm::is_contained(closedGroups(op), index))
@@ -154,8 +154,7 @@ void BatchAnalysis::visit(Operation *op) {
         noteBreak(op, "gives out a sum over the batch");
     return;
   }
-  auto sharded = dyn_cast<ShardingRuleInterface>(op);
-  if (!sharded)
+  if (isa<dist::DistDialect>(op->getDialect()))
     return;
   SmallVector<unsigned> summed;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
@@ -169,7 +168,7 @@ void BatchAnalysis::visit(Operation *op) {
     // own.
     noteBreak(op, "joins single samples with a sum over the batch");
   }
-  ShardingRule rule = sharded.getShardingRule();
+  ShardingRule rule = shardingRuleOf(op);
   std::optional<unsigned> factor;
   bool marked = false, agrees = true;
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {

@@ -236,14 +236,6 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   return totals;
 }
 
-static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
-  SmallVector<NamedAttribute> attrs;
-  for (NamedAttribute attr : op->getAttrs())
-    if (!attr.getName().getValue().contains('.'))
-      attrs.push_back(attr);
-  return attrs;
-}
-
 const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
   Provider from = providerOf(op->getOperand(0), true);
   bool sums = isa<dist::AccumulateOp>(op);
@@ -284,42 +276,34 @@ const OpChoices *Graph::choicesFor(Operation *op) {
                            o.sumGroup.value_or(~0u), o.isOfStep, o.reach,
                            o.closedGroups, o.mayCutMore, o.mustCutMore);
   };
-  SmallVector<NamedAttribute> attrs = inherentAttrs(op);
-  bool isSource = isa<SourceOpInterface>(op);
-  if (isSource)
-    attrs.clear(); // names and offsets do not matter, uniformity does
-  bool isUniform = isSource && (cast<SourceOpInterface>(op).isUniform() ||
-                                cast<SourceOpInterface>(op).isStoredInParts());
+  // Of a source, name and offset do not matter, uniformity does.
+  auto source = dyn_cast<SourceOpInterface>(op);
+  bool isWhole = source && !source.isUniform() && !source.isStoredInParts();
+  ShardingRule rule = isWhole ? replicatedShardingRule(op) : shardingRuleOf(op);
+  auto isAlike = [&](Operation *other) {
+    return source ? other->getName() == op->getName() &&
+                        other->getResultTypes() == op->getResultTypes()
+                  : isSameComputation(other, op);
+  };
   llvm::hash_code hash = llvm::hash_combine(
-      op->getName(), given.batchFactor.value_or(~0u),
-      given.sumGroup.value_or(~0u), given.isOfStep, isUniform,
-      llvm::hash_combine_range(attrs.begin(), attrs.end()),
-      llvm::hash_combine_range(op->operand_type_begin(),
-                               op->operand_type_end()),
-      llvm::hash_combine_range(op->result_type_begin(), op->result_type_end()));
+      given.batchFactor.value_or(~0u), given.sumGroup.value_or(~0u),
+      given.isOfStep, isWhole,
+      source ? llvm::hash_combine(op->getName(), op->getResultTypes()[0])
+             : hashComputation(op));
   auto &bucket = alike[hash];
-  for (auto &[other, choices] : bucket)
-    if (other->getName() == op->getName() &&
-        other->getOperandTypes() == op->getOperandTypes() &&
-        other->getResultTypes() == op->getResultTypes() &&
-        keyOf(strategyOptions(other)) == keyOf(given) &&
-        dimBlocks.areAlike(other, op) &&
-        (isSource || inherentAttrs(other) == attrs))
-      return choices;
+  for (Alike &known : bucket)
+    if (isAlike(known.op) && keyOf(strategyOptions(known.op)) == keyOf(given) &&
+        dimBlocks.areAlike(known.op, op) && isSameRule(known.rule, rule))
+      return known.choices;
 
   auto choices = std::make_unique<OpChoices>();
-  ShardingRule rule = isa<ShardingRuleInterface>(op)
-                          ? cast<ShardingRuleInterface>(op).getShardingRule()
-                          : replicatedShardingRule(op);
-  if (isSource && !isUniform)
-    rule = replicatedShardingRule(op);
   given.blockSizes = dimBlocks.ofFactors(op, rule);
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
   const OpChoices *result = choices.get();
   ownedChoices.push_back(std::move(choices));
-  bucket.push_back({op, result});
+  bucket.push_back({op, std::move(rule), result});
   return result;
 }
 

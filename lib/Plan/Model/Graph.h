@@ -9,9 +9,9 @@
 // Costs are those of a whole step: an op that runs for each micro-batch counts
 // that many times. A source and the value assigned to it are one node.
 //
-// Ops that are alike (name, attributes, types, batch factor) share strategies
-// and cost tables, so repeated layers are enumerated once and the solver
-// recognises them.
+// Ops that are alike (name, attributes, regions, types, sharding rule, batch
+// factor) share strategies and cost tables, so repeated layers are enumerated
+// once and the solver recognises them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_GRAPH_H
@@ -287,10 +287,12 @@ private:
   /// is.
   std::vector<std::pair<mlir::Value, mlir::Operation *>> payers;
   std::vector<std::unique_ptr<OpChoices>> ownedChoices;
-  llvm::DenseMap<
-      llvm::hash_code,
-      llvm::SmallVector<std::pair<mlir::Operation *, const OpChoices *>>>
-      alike;
+  struct Alike {
+    mlir::Operation *op; ///< the first of them
+    ShardingRule rule;
+    const OpChoices *choices;
+  };
+  llvm::DenseMap<llvm::hash_code, std::vector<Alike>> alike;
   /// By the layouts and types of operand and result, and whether it sums (1),
   /// or sums in parts (2).
   std::map<std::tuple<const void *, const void *, const void *, int>,

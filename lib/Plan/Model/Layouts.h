@@ -8,6 +8,7 @@
 #define KERF_LIB_PLAN_MODEL_LAYOUTS_H
 
 #include "kerf/Dist/Layout.h"
+#include "kerf/Interfaces/AnyOp.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
@@ -58,9 +59,9 @@ private:
   std::deque<dist::Layout> layouts;
 };
 
-/// The type of a value; all that is planned are tensors.
+/// The type of a value; what is no tensor is taken for one number.
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
+  return plannedType(value);
 }
 
 /// One device's part of a tensor.

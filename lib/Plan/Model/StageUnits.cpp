@@ -7,11 +7,41 @@
 //===----------------------------------------------------------------------===//
 #include "StageUnits.h"
 
-#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Interfaces/AnyOp.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
+
+/// Only tensors are sent: what makes another value and what uses it are in one
+/// stage, and so are the units between them.
+static std::vector<SmallVector<Operation *>>
+joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
+  DenseMap<Operation *, size_t> unitOf;
+  for (auto [number, ops] : llvm::enumerate(units))
+    for (Operation *op : ops)
+      unitOf[op] = number;
+  std::vector<size_t> last(units.size());
+  for (auto [number, ops] : llvm::enumerate(units)) {
+    last[number] = number;
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (!canBeCut(result.getType()))
+          for (Operation *user : result.getUsers())
+            if (auto found = unitOf.find(user); found != unitOf.end())
+              last[number] = std::max(last[number], found->second);
+  }
+  std::vector<SmallVector<Operation *>> joined;
+  size_t end = 0;
+  for (auto [number, ops] : llvm::enumerate(units)) {
+    if (number < end)
+      joined.back().append(ops);
+    else
+      joined.push_back(std::move(ops));
+    end = std::max(end, last[number] + 1);
+  }
+  return joined;
+}
 
 std::vector<SmallVector<Operation *>>
 kerf::plan::unitsOf(func::FuncOp function) {
@@ -27,7 +57,7 @@ kerf::plan::unitsOf(func::FuncOp function) {
   std::vector<SmallVector<Operation *>> units;
   for (auto &entry : byNumber)
     units.push_back(std::move(entry.second));
-  return units;
+  return joinWhatCannotBeSent(std::move(units));
 }
 
 bool kerf::plan::isWorkWaived(const PlanOptions &options) {

@@ -17,6 +17,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Plan/Recompute.h"
 
+#include "../EntryFunction.h"
 #include "../Model/Graph.h"
 #include "Blocks.h"
 
@@ -250,9 +251,10 @@ struct Recompute : plan::impl::RecomputeBase<Recompute> {
   using RecomputeBase::RecomputeBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || !llvm::hasSingleElement(main.getBody())) {
-      getOperation().emitError("expected a function @main of one block");
+    std::string message;
+    func::FuncOp main = entryToPlan(getOperation(), message);
+    if (!main) {
+      getOperation().emitError(message);
       return signalPassFailure();
     }
     if (every < 0) {

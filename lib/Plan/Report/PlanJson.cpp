@@ -9,11 +9,13 @@
 // changed.
 //
 //===----------------------------------------------------------------------===//
+#include "../EntryFunction.h"
 #include "../WriteBack.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Plan/Recompute.h"
 
@@ -69,7 +71,7 @@ static json::Array shapeOf(Value value) {
 
 json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
   json::Array values;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto function = dist::findEntry(module);
   ValueNames names(function);
   ZeroParts parts(function, zero);
   auto gatheredOf = [&](Value value) {
@@ -120,7 +122,7 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
 
 json::Array kerf::plan::parameterNames(ModuleOp module) {
   json::Array parameters;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto function = dist::findEntry(module);
   ValueNames names(function);
   for (Operation &op : function.getBody().front())
     if (isModelParameter(op))
@@ -309,7 +311,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
     if (index >= function.getNumResults() ||
         *name != "output:" + std::to_string(index))
       return fail("values: unexpected '" + *name + "'");
-    auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+    auto type = plannedType(function.getResultTypes()[index]);
     auto attr =
         readSharding(*name, entry.getString("sharding"), type.getShape());
     if (failed(attr))
@@ -561,11 +563,9 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const PlanOptions &options,
                                         PlanResult &result,
                                         std::string &message) {
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function) {
-    message = "the module has no function @main";
+  func::FuncOp function = entryToPlan(module, message);
+  if (!function)
     return failure();
-  }
   if (failed(checkGoal(plan, function, message)) ||
       failed(recomputeAsIn(plan, function, message)))
     return failure();

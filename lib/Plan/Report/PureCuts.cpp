@@ -37,7 +37,7 @@ static int64_t countTrained(func::FuncOp function) {
   int64_t elements = 0;
   for (Operation &op : block)
     if (isModelParameter(op) && isAssigned(op))
-      elements += typeOf(op.getResult(0)).getNumElements();
+      elements += tensorType(op.getResult(0)).getNumElements();
   return elements;
 }
 
@@ -45,7 +45,7 @@ ParameterCount kerf::plan::countParameters(func::FuncOp function) {
   ParameterCount count;
   for (Operation &op : function.getBody().front())
     if (isModelParameter(op)) {
-      RankedTensorType type = typeOf(op.getResult(0));
+      RankedTensorType type = tensorType(op.getResult(0));
       count.elements += type.getNumElements();
       count.bytes +=
           type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
@@ -59,9 +59,9 @@ static int64_t flopsOf(Operation &op) {
     return 0;
   SmallVector<RankedTensorType> operands, results;
   for (Value value : op.getOperands())
-    operands.push_back(typeOf(value));
+    operands.push_back(tensorType(value));
   for (Value value : op.getResults())
-    results.push_back(typeOf(value));
+    results.push_back(tensorType(value));
   return costed.getFlops(operands, results);
 }
 
@@ -101,7 +101,7 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
     if (contracts && llvm::any_of(op.getOperands(), [&](Value operand) {
           return fixed.contains(operand);
         }))
-      layers.push_back(typeOf(op.getResult(0)).getNumElements());
+      layers.push_back(tensorType(op.getResult(0)).getNumElements());
     ops.push_back(&op);
     total += flopsOf(op);
   }
@@ -120,7 +120,7 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
         if (auto found = index.find(user); found != index.end())
           last = std::max(last, found->second);
       for (size_t cut = i + 1; cut <= last; ++cut)
-        crossing[cut] += typeOf(result).getNumElements();
+        crossing[cut] += tensorType(result).getNumElements();
     }
   }
   SmallVector<int64_t> handedOn;

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --cancel-casts | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-cancel-casts | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A widening that is rounded back, behind an op that moves elements.

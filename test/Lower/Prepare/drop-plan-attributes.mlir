@@ -1,7 +1,7 @@
 // Equal ops of forward and backward merge: what the planner decided goes, and the phase that stays is no part of what
 // an op computes. The one that stays is the first.
-// RUN: kerf-opt %s --drop-plan-attributes | FileCheck %s
-// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(drop-plan-attributes,merge-equal-ops))' | FileCheck %s --check-prefix=MERGED
+// RUN: kerf-opt %s --kerf-drop-plan-attributes | FileCheck %s
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(kerf-drop-plan-attributes,kerf-merge-equal-ops))' | FileCheck %s --check-prefix=MERGED
 // REQUIRES: kerf-opt
 
 // CHECK: nn.relu %{{[^ ]*}} : tensor<4xf32>

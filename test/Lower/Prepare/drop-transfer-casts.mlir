@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --drop-transfer-casts | FileCheck %s
+// RUN: kerf-opt %s --kerf-drop-transfer-casts | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Without the attribute both casts are the same: merge-equal-ops makes one of them.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --erase-dead-ops | FileCheck %s
+// RUN: kerf-opt %s --kerf-erase-dead-ops | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Backwards, so that what only dead ops read goes as well.

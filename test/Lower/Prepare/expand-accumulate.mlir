@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --expand-accumulate | FileCheck %s
+// RUN: kerf-opt %s --kerf-expand-accumulate | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The first micro-batch has no sum so far: it is the sum.

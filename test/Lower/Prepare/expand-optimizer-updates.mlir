@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --expand-optimizer-updates | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-expand-optimizer-updates | FileCheck %s
 // REQUIRES: kerf-opt
 
 // w - lr (g + 0.5 w)

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --expand-rank-ops | FileCheck %s
+// RUN: kerf-opt %s --kerf-expand-rank-ops | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A slice of the rank's own part: rows from (position over the axes) * size on.

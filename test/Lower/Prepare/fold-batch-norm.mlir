@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --fold-batch-norm | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-fold-batch-norm | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Into the convolution in front: its weights are scaled, the shift is added behind it.

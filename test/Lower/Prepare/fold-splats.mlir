@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --fold-splats | FileCheck %s
+// RUN: kerf-opt %s --kerf-fold-splats | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --move-scale | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-move-scale | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The 1/sqrt(d) of attention moves behind the product of queries and keys.

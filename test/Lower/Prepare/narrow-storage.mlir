@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --narrow-storage | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-narrow-storage | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A product of 16 bits with a bias is stored in 16 bits and widened where it is read.

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --pad-products | FileCheck %s
+// RUN: kerf-opt %s --kerf-pad-products | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Rows of 37 elements of 2 bytes begin anywhere, rows of 40 at multiples of 16 bytes: the weight gets rows of zeros, what

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --sink-shape-ops | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-sink-shape-ops | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --split-reductions | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-split-reductions | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --store-attention-transposed | FileCheck %s
+// RUN: kerf-opt %s --kerf-store-attention-transposed | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The other reader takes the result back from the transpose that is stored.

@@ -1,6 +1,6 @@
 // One op per source that a step changes, however often it is named; a source that becomes the value of another, or is
 // returned, is copied first.
-// RUN: kerf-opt %s --split-input-file --unify-mutable-sources | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-unify-mutable-sources | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

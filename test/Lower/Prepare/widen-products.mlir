@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --widen-products | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-widen-products | FileCheck %s
 // REQUIRES: kerf-opt
 
 // CHECK-LABEL: func.func @main

@@ -1,0 +1,55 @@
+//===- Entry.cpp - the function that is planned ---------------------------===//
+#include "kerf/Dist/Entry.h"
+
+#include "kerf/Dist/Dist.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+static bool hasShardings(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, kSharding))
+      return true;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (function.getResultAttr(i, kSharding))
+      return true;
+  return false;
+}
+
+bool dist::isPlanned(func::FuncOp function) {
+  return getPart(function) || hasShardings(function) ||
+         (!function.isExternal() &&
+          llvm::any_of(function.getBody().front(),
+                       [](Operation &op) { return op.hasAttr(kPlan); }));
+}
+
+func::FuncOp dist::findEntry(ModuleOp module, std::string *why) {
+  SmallVector<func::FuncOp> planned, open;
+  func::FuncOp main;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (getPart(function))
+      continue;
+    if (hasShardings(function))
+      planned.push_back(function);
+    if (function.getName() == "main")
+      main = function;
+    if (function.isPublic() && !function.isExternal())
+      open.push_back(function);
+  }
+  if (planned.size() == 1)
+    return planned.front();
+  if (main)
+    return main;
+  if (open.size() == 1)
+    return open.front();
+  if (why) {
+    *why = open.empty() ? "the module has no public function with a body"
+                        : "the module has several public functions:";
+    for (func::FuncOp function : open)
+      *why += " @" + function.getName().str();
+    if (!open.empty())
+      *why += "; call the one to plan @main, or make the others private";
+  }
+  return {};
+}

@@ -1,0 +1,22 @@
+//===- Entry.h - the function that is planned -------------------*- C++ -*-===//
+#ifndef KERF_DIST_ENTRY_H
+#define KERF_DIST_ENTRY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kerf::dist {
+
+/// The function of a module that is planned, partitioned and lowered: the one
+/// whose arguments or results have shardings; before a plan `main`, or else the
+/// only public function with a body. Functions of stages are never it. Null if
+/// there is none; `why`, if given, says so.
+mlir::func::FuncOp findEntry(mlir::ModuleOp module, std::string *why = nullptr);
+
+/// Whether a function has a plan, or is a part of a partitioned program. Other
+/// functions of a module (that the planned one calls) are left as they are.
+bool isPlanned(mlir::func::FuncOp function);
+
+} // namespace kerf::dist
+
+#endif // KERF_DIST_ENTRY_H

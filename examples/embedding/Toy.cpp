@@ -1,0 +1,90 @@
+// What Kerf has to know of the two ops: which loops they are made of, what they
+// cost, and their gradients. Nothing else is said about devices.
+#include "Toy.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace toy;
+
+#include "ToyDialect.cpp.inc"
+#define GET_OP_CLASSES
+#include "Toy.cpp.inc"
+
+void ToyDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "Toy.cpp.inc"
+      >();
+}
+
+static int64_t sizeOf(Value value, unsigned dim) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
+}
+
+// ([m, k], [k, n]) -> ([m, n]), k summed up; linear in either operand.
+ShardingRule ProductOp::getShardingRule() {
+  ShardingRule rule;
+  unsigned m = rule.addFactor(sizeOf(getResult(), 0));
+  unsigned n = rule.addFactor(sizeOf(getResult(), 1));
+  unsigned k = rule.addFactor(sizeOf(getA(), getTa() ? 0 : 1),
+                              FactorKind::Reduction, ReductionKind::Sum);
+  TensorFactors a = {{m}, {k}}, b = {{k}, {n}};
+  if (getTa())
+    std::swap(a[0], a[1]);
+  if (getTb())
+    std::swap(b[0], b[1]);
+  rule.operands = {a, b};
+  rule.results = {{{m}, {n}}};
+  rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
+  return rule;
+}
+
+int64_t ProductOp::getFlops(ArrayRef<RankedTensorType> operands,
+                            ArrayRef<RankedTensorType> results) {
+  return 2 * results[0].getNumElements() *
+         operands[0].getDimSize(getTa() ? 0 : 1);
+}
+CostClass ProductOp::getCostClass() { return CostClass::Matmul; }
+LibraryWork ProductOp::getLibraryWork() { return LibraryWork::Product; }
+
+// C = A B: dA = dC B^T, dB = A^T dC; transposed where an operand is.
+FailureOr<SmallVector<Value>>
+ProductOp::buildVectorJacobianProduct(OpBuilder &builder,
+                                      ValueRange gradients) {
+  Value dc = gradients[0], a = getA(), b = getB();
+  bool ta = getTa(), tb = getTb();
+  auto product = [&](Value like, Value x, Value y, bool tx, bool ty) {
+    return ProductOp::create(builder, getLoc(), like.getType(), x, y, tx, ty)
+        .getResult();
+  };
+  Value da = ta ? product(a, b, dc, tb, true) : product(a, dc, b, false, !tb);
+  Value db = tb ? product(b, dc, a, true, ta) : product(b, a, dc, !ta, false);
+  return SmallVector<Value>{da, db};
+}
+
+ShardingRule MultiplyOp::getShardingRule() {
+  ShardingRule rule = elementwiseShardingRule(*this);
+  rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
+  return rule;
+}
+
+int64_t MultiplyOp::getFlops(ArrayRef<RankedTensorType>,
+                             ArrayRef<RankedTensorType> results) {
+  return results[0].getNumElements();
+}
+CostClass MultiplyOp::getCostClass() { return CostClass::Elementwise; }
+LibraryWork MultiplyOp::getLibraryWork() { return LibraryWork::None; }
+
+FailureOr<SmallVector<Value>>
+MultiplyOp::buildVectorJacobianProduct(OpBuilder &builder,
+                                       ValueRange gradients) {
+  Type type = getType();
+  Value da = create(builder, getLoc(), type, gradients[0], getB());
+  Value db = create(builder, getLoc(), type, gradients[0], getA());
+  return SmallVector<Value>{da, db};
+}

@@ -1,0 +1,262 @@
+//===- Body.cpp - what a linalg body does with its operands ---------------===//
+//
+// Whether a body is linear in a set of its operands is found by one pass over
+// it: each value is 0, fixed (it depends on no operand of the set), linear, or
+// anything else. Sets are tried one by one; linalg ops have few operands.
+//
+//===----------------------------------------------------------------------===//
+#include "Body.h"
+
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::models;
+
+/// maxnumf and minnumf are missing: they drop NaN, and a maximum over devices
+/// keeps it.
+static std::optional<ReductionKind> kindOf(Operation *op) {
+  if (isa<arith::AddFOp, arith::AddIOp>(op))
+    return ReductionKind::Sum;
+  if (isa<arith::MulFOp, arith::MulIOp>(op))
+    return ReductionKind::Prod;
+  if (isa<arith::MaximumFOp, arith::MaxSIOp>(op))
+    return ReductionKind::Max;
+  if (isa<arith::MinimumFOp, arith::MinSIOp>(op))
+    return ReductionKind::Min;
+  return std::nullopt;
+}
+
+std::optional<Combiner> kerf::models::combinerOf(linalg::LinalgOp op,
+                                                 unsigned init) {
+  Block &body = *op.getBlock();
+  BlockArgument accumulator = op.getRegionOutputArgs()[init];
+  if (!accumulator.hasOneUse())
+    return std::nullopt;
+  OpOperand &use = *accumulator.use_begin();
+  Operation *combine = use.getOwner();
+  // An i1 is a truth value; sums of it are none of ours.
+  if (combine->getBlock() != &body || combine->getNumOperands() != 2 ||
+      combine->getNumResults() != 1 || !combine->hasOneUse() ||
+      combine->getResult(0).getType().isInteger(1) ||
+      body.getTerminator()->getOperand(init) != combine->getResult(0))
+    return std::nullopt;
+  std::optional<ReductionKind> kind = kindOf(combine);
+  if (!kind)
+    return std::nullopt;
+  OpOperand &value = combine->getOpOperand(1 - use.getOperandNumber());
+  return Combiner{*kind, combine, &value};
+}
+
+TypedAttr kerf::models::identityOf(ReductionKind kind, Type element) {
+  if (auto type = dyn_cast<FloatType>(element)) {
+    const llvm::fltSemantics &semantics = type.getFloatSemantics();
+    switch (kind) {
+    case ReductionKind::Sum:
+      return FloatAttr::get(type, APFloat::getZero(semantics));
+    case ReductionKind::Prod:
+      return FloatAttr::get(type, APFloat(semantics, 1));
+    case ReductionKind::Max:
+      return FloatAttr::get(type, APFloat::getInf(semantics, true));
+    case ReductionKind::Min:
+      return FloatAttr::get(type, APFloat::getInf(semantics));
+    }
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  switch (kind) {
+  case ReductionKind::Sum:
+    return IntegerAttr::get(element, APInt::getZero(width));
+  case ReductionKind::Prod:
+    return IntegerAttr::get(element, APInt(width, 1));
+  case ReductionKind::Max:
+    return IntegerAttr::get(element, APInt::getSignedMinValue(width));
+  case ReductionKind::Min:
+    return IntegerAttr::get(element, APInt::getSignedMaxValue(width));
+  }
+  llvm_unreachable("bad ReductionKind");
+}
+
+static bool isValue(Attribute attr, TypedAttr wanted) {
+  if (auto number = dyn_cast_or_null<FloatAttr>(attr)) {
+    auto other = dyn_cast<FloatAttr>(wanted);
+    return other &&
+           number.getValue().compare(other.getValue()) == APFloat::cmpEqual;
+  }
+  return attr == wanted;
+}
+
+bool kerf::models::isIdentity(Value tensor, ReductionKind kind) {
+  while (auto reshard = tensor.getDefiningOp<dist::ReshardOp>())
+    tensor = reshard.getX();
+  Type element = getElementTypeOrSelf(tensor);
+  if (!element.isIntOrFloat())
+    return false;
+  TypedAttr identity = identityOf(kind, element);
+  Attribute constant;
+  if (auto fill = tensor.getDefiningOp<linalg::FillOp>()) {
+    return matchPattern(fill.getInputs()[0], m_Constant(&constant)) &&
+           isValue(constant, identity);
+  }
+  if (!matchPattern(tensor, m_Constant(&constant)))
+    return false;
+  auto splat = dyn_cast<SplatElementsAttr>(constant);
+  return splat && isValue(splat.getSplatValue<Attribute>(), identity);
+}
+
+namespace {
+
+enum class Part { Zero, Fixed, Linear, Other };
+
+class LinearityOf {
+public:
+  LinearityOf(linalg::LinalgOp op, ArrayRef<unsigned> group) : op(op) {
+    Block &body = *op.getBlock();
+    for (BlockArgument argument : body.getArguments())
+      parts[argument] = Part::Fixed;
+    for (auto [init, argument] : llvm::enumerate(op.getRegionOutputArgs()))
+      if (isIdentity(op.getDpsInits()[init], ReductionKind::Sum))
+        parts[argument] = Part::Zero;
+    for (unsigned operand : group)
+      parts[body.getArgument(operand)] = Part::Linear;
+  }
+
+  bool run() {
+    Block &body = *op.getBlock();
+    for (Operation &inner : body.without_terminator()) {
+      Part part = partOf(&inner);
+      for (Value result : inner.getResults())
+        parts[result] = part;
+    }
+    return llvm::all_of(body.getTerminator()->getOperands(), [&](Value value) {
+      return of(value) == Part::Linear && !value.getType().isInteger(1);
+    });
+  }
+
+  llvm::SmallDenseSet<unsigned> multipliers, divisors;
+
+private:
+  /// What is used from outside of the body depends on no operand.
+  Part of(Value value) const {
+    auto found = parts.find(value);
+    return found == parts.end() ? Part::Fixed : found->second;
+  }
+
+  /// A factor about which something is known: an operand, which is noted, or a
+  /// constant that is `isFine`.
+  bool isKnown(Value value, llvm::SmallDenseSet<unsigned> &operands,
+               llvm::function_ref<bool(const APFloat &)> isFine) {
+    if (!isa<FloatType>(value.getType()))
+      return true;
+    while (auto wide = value.getDefiningOp<arith::ExtFOp>())
+      value = wide.getIn();
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      operands.insert(argument.getArgNumber());
+      return true;
+    }
+    APFloat constant(0.0);
+    return matchPattern(value, m_ConstantFloat(&constant)) && isFine(constant);
+  }
+
+  Part sum(Part a, Part b) {
+    if (a == Part::Zero || b == Part::Zero)
+      return a == Part::Zero ? b : a;
+    return a == b ? a : Part::Other;
+  }
+
+  Part partOf(Operation *inner) {
+    SmallVector<Part> x;
+    for (Value operand : inner->getOperands())
+      x.push_back(of(operand));
+    Attribute constant;
+    if (inner->getNumResults() == 1 &&
+        matchPattern(inner->getResult(0), m_Constant(&constant))) {
+      Type type = inner->getResult(0).getType();
+      return type.isIntOrFloat() &&
+                     isValue(constant, identityOf(ReductionKind::Sum, type))
+                 ? Part::Zero
+                 : Part::Fixed;
+    }
+    if (llvm::is_contained(x, Part::Other) || inner->getNumRegions() != 0)
+      return Part::Other;
+    if (!llvm::is_contained(x, Part::Linear))
+      return isa<arith::AddFOp, arith::AddIOp>(inner) ? sum(x[0], x[1])
+                                                      : Part::Fixed;
+    if (isa<arith::AddFOp, arith::AddIOp, arith::SubFOp, arith::SubIOp>(inner))
+      return sum(x[0], x[1]);
+    if (isa<arith::MulFOp, arith::MulIOp>(inner)) {
+      if (x[0] == x[1])
+        return Part::Other;
+      Value other = inner->getOperand(x[0] == Part::Linear ? 1 : 0);
+      auto isFinite = [](const APFloat &number) { return number.isFinite(); };
+      return isKnown(other, multipliers, isFinite) ? Part::Linear : Part::Other;
+    }
+    if (isa<arith::DivFOp>(inner) && x[1] != Part::Linear) {
+      auto isNonZero = [](const APFloat &number) { return number.isNonZero(); };
+      return isKnown(inner->getOperand(1), divisors, isNonZero) ? Part::Linear
+                                                                : Part::Other;
+    }
+    if (isa<arith::NegFOp, arith::ExtFOp>(inner))
+      return x[0];
+    if (isa<arith::SelectOp>(inner) && x[0] != Part::Linear) {
+      auto isLinear = [](Part part) {
+        return part == Part::Linear || part == Part::Zero;
+      };
+      return isLinear(x[1]) && isLinear(x[2]) ? Part::Linear : Part::Other;
+    }
+    return Part::Other;
+  }
+
+  linalg::LinalgOp op;
+  DenseMap<Value, Part> parts;
+};
+
+} // namespace
+
+void kerf::models::addLinearGroups(linalg::LinalgOp op, ShardingRule &rule) {
+  // Sets of more operands than this are not tried: there are 2^n.
+  constexpr unsigned kMaxOperands = 6;
+  unsigned numOperands = op->getNumOperands();
+  if (numOperands > kMaxOperands)
+    return;
+  // A body that is linear in an element is not in the tensor if iterations are
+  // combined by anything but a sum: x[0] x[1] x[2] is a product of sums.
+  for (unsigned init = 0; init < op.getNumDpsInits(); ++init) {
+    std::optional<Combiner> combiner = combinerOf(op, init);
+    if (op.getNumReductionLoops() > 0 &&
+        (!combiner || combiner->kind != ReductionKind::Sum))
+      return;
+  }
+  llvm::SmallDenseSet<unsigned> multipliers, divisors;
+  for (unsigned set = 1; set < (1u << numOperands); ++set) {
+    SmallVector<unsigned> group;
+    for (unsigned operand = 0; operand < numOperands; ++operand)
+      if (set >> operand & 1)
+        group.push_back(operand);
+    bool areUsed = llvm::all_of(group, [&](unsigned operand) {
+      return canBeCut(op->getOperand(operand).getType()) &&
+             !op.getBlock()->getArgument(operand).use_empty();
+    });
+    LinearityOf linearity(op, group);
+    if (!areUsed || !linearity.run())
+      continue;
+    rule.linearGroups.push_back(std::move(group));
+    multipliers.insert_range(linearity.multipliers);
+    divisors.insert_range(linearity.divisors);
+  }
+  rule.multipliers.assign(multipliers.begin(), multipliers.end());
+  rule.divisors.assign(divisors.begin(), divisors.end());
+  llvm::sort(rule.multipliers);
+  llvm::sort(rule.divisors);
+}
+
+bool kerf::models::mayFail(Block &body) {
+  return llvm::any_of(body.without_terminator(), [](Operation &op) {
+    return op.getNumRegions() != 0 || !isPure(&op) ||
+           isa<arith::RemSIOp, arith::RemUIOp>(op);
+  });
+}

@@ -1,0 +1,17 @@
+//===- EntryFunction.h - the function that is planned -----------*- C++ -*-===//
+#ifndef KERF_LIB_PLAN_ENTRYFUNCTION_H
+#define KERF_LIB_PLAN_ENTRYFUNCTION_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kerf::plan {
+
+/// The function to plan (dist::findEntry), of one block in which all that ops
+/// use are their operands. Null if there is none such, and `message` says why
+/// (one line, then notes); errors on single ops are emitted there.
+mlir::func::FuncOp entryToPlan(mlir::ModuleOp module, std::string &message);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_ENTRYFUNCTION_H

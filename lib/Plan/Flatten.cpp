@@ -1,0 +1,158 @@
+//===- Flatten.cpp - one flat block for planning --------------------------===//
+//
+// Problem: planning decides op by op, over the operands of each op. A call and
+// a region hide ops, and a region may use values that are no operands.
+//
+// Idea: calls of functions of one block are inlined. Constants that a region
+// uses from outside are repeated in it; if it uses more, the op becomes a call
+// of a function of its own, which has these values as arguments. A call that is
+// left has no sharding rule, so every device computes all of it.
+//
+// Linear in the ops after inlining.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Plan/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace kerf::plan {
+#define GEN_PASS_DEF_FLATTEN
+#include "kerf/Plan/Passes.h.inc"
+} // namespace kerf::plan
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+
+struct Flatten : plan::impl::FlattenBase<Flatten> {
+  void runOnOperation() override {
+    SymbolTable table(getOperation());
+    symbols = &table;
+    SmallVector<func::FuncOp> functions;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function.isPublic() && llvm::hasSingleElement(function.getBody()))
+        functions.push_back(function);
+    for (func::FuncOp function : functions)
+      flatten(function);
+    for (func::FuncOp callee : inlined)
+      if (callee.isPrivate() &&
+          SymbolTable::symbolKnownUseEmpty(callee, getOperation()))
+        table.erase(callee);
+  }
+
+private:
+  void flatten(func::FuncOp function) {
+    Block &block = function.getBody().front();
+    SmallVector<func::CallOp> calls(block.getOps<func::CallOp>());
+    for (func::CallOp call : calls)
+      inlineCall(call, {function});
+    for (Operation &op :
+         llvm::make_early_inc_range(block.without_terminator())) {
+      for (Region &region : op.getRegions())
+        sinkConstants(region);
+      if (!capturedValues(&op).empty())
+        outline(&op, function);
+    }
+  }
+
+  /// `callers`: the functions that are being inlined, so that recursion ends.
+  void inlineCall(func::CallOp call, ArrayRef<func::FuncOp> callers) {
+    auto callee = symbols->lookup<func::FuncOp>(call.getCallee());
+    if (!callee || callee.isExternal() || callee.getNoInline() ||
+        call.getNoInline() || !llvm::hasSingleElement(callee.getBody()) ||
+        llvm::is_contained(callers, callee))
+      return;
+    inlined.insert(callee);
+    SmallVector<func::FuncOp> inner(callers);
+    inner.push_back(callee);
+    OpBuilder builder(call);
+    IRMapping mapping;
+    Block &body = callee.getBody().front();
+    mapping.map(body.getArguments(), call.getOperands());
+    SmallVector<func::CallOp> calls;
+    for (Operation &op : body.without_terminator()) {
+      Operation *copy = builder.clone(op, mapping);
+      copy->setLoc(CallSiteLoc::get(op.getLoc(), call.getLoc()));
+      if (auto nested = dyn_cast<func::CallOp>(copy))
+        calls.push_back(nested);
+    }
+    SmallVector<Value> results;
+    for (Value value : body.getTerminator()->getOperands())
+      results.push_back(mapping.lookup(value));
+    call.replaceAllUsesWith(results);
+    call.erase();
+    for (func::CallOp nested : calls)
+      inlineCall(nested, inner);
+  }
+
+  /// Whether a value can be made anew inside of a region: constants, and
+  /// numbers that follow from such.
+  static bool canRepeat(Value value) {
+    Operation *def = value.getDefiningOp();
+    if (!def || !isPure(def) || def->getNumRegions() != 0)
+      return false;
+    if (def->getNumOperands() == 0)
+      return true;
+    return llvm::none_of(def->getResultTypes(), canBeCut) &&
+           llvm::all_of(def->getOperands(), canRepeat);
+  }
+
+  static Value repeat(Value value, OpBuilder &builder, IRMapping &mapping) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    for (Value operand : value.getDefiningOp()->getOperands())
+      repeat(operand, builder, mapping);
+    builder.clone(*value.getDefiningOp(), mapping);
+    return mapping.lookup(value);
+  }
+
+  static void sinkConstants(Region &region) {
+    if (region.empty())
+      return;
+    llvm::SetVector<Value> captured;
+    getUsedValuesDefinedAbove(region, captured);
+    OpBuilder builder = OpBuilder::atBlockBegin(&region.front());
+    IRMapping mapping;
+    for (Value value : captured)
+      if (canRepeat(value))
+        replaceAllUsesInRegionWith(value, repeat(value, builder, mapping),
+                                   region);
+  }
+
+  /// Makes `op` a call of a function that holds it.
+  void outline(Operation *op, func::FuncOp before) {
+    llvm::SetVector<Value> inputs;
+    inputs.insert(op->operand_begin(), op->operand_end());
+    SmallVector<Value> captured = capturedValues(op);
+    inputs.insert(captured.begin(), captured.end());
+    OpBuilder builder(op);
+    auto type = builder.getFunctionType(
+        TypeRange(ValueRange(inputs.getArrayRef())), op->getResultTypes());
+    auto function = func::FuncOp::create(op->getLoc(), "whole", type);
+    function.setPrivate();
+    function.setNoInline(true);
+    symbols->insert(function, std::next(before->getIterator()));
+    Block *body = function.addEntryBlock();
+    IRMapping mapping;
+    mapping.map(inputs.getArrayRef(), body->getArguments());
+    auto inside = OpBuilder::atBlockEnd(body);
+    Operation *copy = inside.clone(*op, mapping);
+    func::ReturnOp::create(inside, op->getLoc(), copy->getResults());
+    auto call = func::CallOp::create(builder, op->getLoc(), function,
+                                     inputs.getArrayRef());
+    call.setNoInline(true);
+    op->replaceAllUsesWith(call.getResults());
+    op->erase();
+  }
+
+  SymbolTable *symbols = nullptr;
+  llvm::SetVector<func::FuncOp> inlined;
+};
+
+} // namespace

@@ -1,0 +1,103 @@
+# Other compilers build against an installed Kerf: the examples of examples/embedding are built from an installed tree
+# and run, stock mlir-opt takes the plugin, and what docs/Embedding.md shows stands in the examples.
+#
+# REQUIRES: kerf, kerf-opt, kerf-run
+# RUN: %python %s %t %inputs %build
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, fresh_folder
+
+out, inputs, build = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+root = inputs.resolve().parent.parent
+examples = root / "examples" / "embedding"
+checks = Checks()
+
+
+def run(*command, **options):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+
+
+def succeeds(what, *command, **options):
+    result = run(*command, **options)
+    checks.expect(what, result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:])
+    return result.stdout
+
+
+succeeds("install", "cmake", "--install", build, "--prefix", out / "installed")
+prefix = out / "moved"
+(out / "installed").rename(prefix)
+succeeds("configure", "cmake", "-G", "Ninja", "-S", examples, "-B", out / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+         f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+succeeds("build", "cmake", "--build", out / "build")
+
+# A dialect of two ops, sharded and trained: each of its products is cut, and both losses go down together.
+printed = succeeds("train-toy", out / "build/train-toy", examples / "toy.mlir")
+checks.expect("products are cut", "toy.product %arg0" in printed and "tensor<4x16xf32>, tensor<6x16xf32>" in printed, printed[:3000])
+checks.expect("gradients are summed over data", 'sum ["dp"]' in printed, printed[:3000])
+losses = [(float(a), float(b)) for a, b in re.findall(r"loss ([\d.]+) on four ranks, ([\d.]+) on one", printed)]
+checks.expect("five steps", len(losses) == 5, printed[-500:])
+checks.expect("ranks have the loss of one", all(a == b for a, b in losses), f"{losses}")
+checks.expect("the loss falls", losses[-1:] < losses[:1], f"{losses}")
+
+# linalg, from the host compiler and from stock mlir-opt: the same cut, and what Megatron sends, one sum of 8 x 16
+# numbers over four devices.
+(out / "mlp.mlir").write_text("""
+func.func @mlp(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>, %v: tensor<64x16xf32>) -> tensor<8x16xf32> {
+  %a = arith.constant dense<0.0> : tensor<8x64xf32>
+  %b = arith.constant dense<0.0> : tensor<8x16xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x64xf32>) outs(%a : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = math.tanh %0 : tensor<8x64xf32>
+  %2 = linalg.matmul ins(%1, %v : tensor<8x64xf32>, tensor<64x16xf32>) outs(%b : tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %2 : tensor<8x16xf32>
+}
+""")
+hosted = succeeds("shard-linalg", out / "build/shard-linalg", out / "mlp.mlir", "tp=4")
+checks.expect("a certificate", re.search(r"// sends \d+ bytes", hosted), hosted[-300:])
+plugin = prefix / "lib" / "libKerfPlugin.so"
+annotated = (out / "mlp.mlir").read_text().replace(
+    "%w: tensor<16x64xf32>", '%w: tensor<16x64xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>}').replace(
+    "func.func", 'dist.mesh @mesh ["tp"=4]\nfunc.func', 1)
+(out / "annotated.mlir").write_text(annotated)
+stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}", f"--load-dialect-plugin={plugin}",
+                 "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
+checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
+
+# The solver without MLIR.
+solved = succeeds("solve", out / "build/solve")
+checks.expect("the cheaper pair is parted", "costs 3, at least 3" in solved, solved)
+checks.expect("no MLIR in it", "libMLIR" not in run("ldd", out / "build/solve").stdout)
+
+# The C API, by name from Python: what it plans, kerf-opt reads.
+listed = run(sys.executable, examples / "plan.py", prefix / "lib" / "libKerfC.so", out / "mlp.mlir", "4", "tp=4")
+checks.expect("plan.py", listed.returncode == 0 and "'tp': 4" in listed.stdout and "dist.schedule" in listed.stdout,
+              listed.stdout[:2000] + listed.stderr[-2000:])
+
+exported = run("nm", "-D", "--defined-only", prefix / "lib" / "libKerfC.so").stdout
+functions = sorted(line.split()[-1] for line in exported.splitlines() if re.search(r" T kerf\w+$", line))
+checks.expect("version 1 of the C API", functions == ["kerfApiVersion", "kerfCollectives", "kerfFree", "kerfPartition", "kerfPlan",
+                                                      "kerfPropagate", "kerfRegisterDialects"], f"{functions}")
+
+# What the page shows is what the examples do.
+page = (root / "docs" / "Embedding.md").read_text()
+sources = {path: path.read_text().splitlines() for path in examples.iterdir()}
+for language, block in re.findall(r"^```(cpp|cmake)\n(.*?)^```", page, re.M | re.S):
+    wanted = [re.sub(r"\s+#.*", "", line).strip() for line in block.splitlines()]
+    wanted = [line.replace("my-compiler", "shard-linalg") for line in wanted if line not in ("", "...")]
+
+    def has_all(lines):
+        rest = iter(" ".join(line.strip() for line in lines).replace("  ", " ").split("\x00"))
+        text, at = next(rest), 0
+        for line in wanted:
+            at = text.find(line, at)
+            if at < 0:
+                return False
+            at += len(line)
+        return True
+
+    checks.expect(f"docs/Embedding.md: {wanted[0]}", any(has_all(lines) for lines in sources.values()), block)
+checks.finish()

@@ -1,0 +1,94 @@
+// RUN: kerf-opt %s --kerf-flatten --split-input-file | FileCheck %s
+// REQUIRES: kerf-opt
+
+// Calls are inlined, those inside of them too; what nobody calls any more is gone.
+// CHECK-LABEL: func.func @calls(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>)
+// CHECK-NEXT: %[[A:.*]] = math.tanh %[[X]]
+// CHECK-NEXT: %[[B:.*]] = math.exp %[[A]]
+// CHECK-NEXT: %[[C:.*]] = math.tanh %[[B]]
+// CHECK-NEXT: return %[[C]]
+// CHECK-NOT: func.func
+func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @outer(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = func.call @inner(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @outer(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @inner(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = math.exp %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @inner(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = math.tanh %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// Recursion ends at the call of a function that is being inlined; what is declared only, and what says so, stays.
+// CHECK-LABEL: func.func @kept(
+// CHECK: call @kept(
+// CHECK: call @declared(
+// CHECK: call @never(
+func.func @kept(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @round(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = func.call @declared(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = func.call @never(%1) : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+func.func private @round(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @kept(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @declared(tensor<4xf32>) -> tensor<4xf32>
+func.func private @never(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// A constant is repeated in the body that uses it, with what it is computed from.
+// CHECK-LABEL: func.func @constants(
+// CHECK-NOT: call
+// CHECK: linalg.generic
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: %[[C:.*]] = arith.constant 2.0
+// CHECK-NEXT: %[[N:.*]] = arith.negf %[[C]]
+// CHECK-NEXT: arith.mulf %{{.*}}, %[[N]]
+#map = affine_map<(d0) -> (d0)>
+func.func @constants(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant 2.0 : f32
+  %n = arith.negf %c : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %1 = arith.mulf %in, %n : f32
+    linalg.yield %1 : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A loop that uses a tensor from outside becomes a call that has it as an argument.
+// CHECK-LABEL: func.func @loop(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[W:.*]]: tensor<4xf32>)
+// CHECK: %[[R:.*]] = call @whole(%{{.*}}, %{{.*}}, %{{.*}}, %[[X]], %[[W]]) {no_inline} :
+// CHECK: return %[[R]]
+// CHECK: func.func private @whole(
+// CHECK-SAME: index, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: tensor<4xf32>, %[[V:.*]]: tensor<4xf32>)
+// CHECK-SAME: attributes {no_inline}
+// CHECK: scf.for {{.*}} iter_args(%[[A:.*]] = %[[I]])
+// CHECK: arith.addf %[[A]], %[[V]]
+func.func @loop(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %0 = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4xf32>) {
+    %1 = arith.addf %a, %w : tensor<4xf32>
+    scf.yield %1 : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}

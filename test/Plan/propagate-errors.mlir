@@ -1,0 +1,26 @@
+// RUN: kerf-opt %s --split-input-file --kerf-propagate --verify-diagnostics
+// REQUIRES: kerf-opt
+
+// expected-error @below {{the module has no dist.mesh}}
+module {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2]
+// expected-error @below {{the mesh has stages or micro-batches, which only a search cuts: use kerf-plan}}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["a"=2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{is part of a step of training, which only a search cuts: use kerf-plan}}
+  %0 = dist.accumulate %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -1,0 +1,67 @@
+// RUN: kerf-opt %s --split-input-file --kerf-propagate --verify-diagnostics | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-propagate --kerf-partition | FileCheck %s --check-prefix=LOCAL
+// REQUIRES: kerf-opt
+
+// One annotation cuts a block by columns and then by rows, which leaves parts of a sum; it is added where the function
+// returns it.
+// CHECK-LABEL: func.func @forward(
+// CHECK-SAME: %{{.*}}: tensor<4x6xf32> {dist.sharding = #s_x2}
+// CHECK-SAME: %{{.*}}: tensor<6x8xf32> {dist.sharding = #s_x_tp}
+// CHECK-SAME: %{{.*}}: tensor<8x6xf32> {dist.sharding = #s_tp_x}
+// CHECK-SAME: -> (tensor<4x6xf32> {dist.sharding = #s_x2})
+// CHECK: nn.matmul {{.*}}{dist.plan = #p_x2--x_tp_to_x_tp}
+// CHECK: nn.gelu {{.*}}{dist.plan = #p_x_tp_to_x_tp}
+// CHECK: nn.matmul {{.*}}{dist.plan = #p_x_tp--tp_x_to_x2_sum-tp}
+// LOCAL-LABEL: func.func @stage0_forward(
+// LOCAL: dist.all_reduce
+dist.mesh @mesh ["tp"=2]
+func.func @forward(%x: tensor<4x6xf32>, %w: tensor<6x8xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>}, %v: tensor<8x6xf32>)
+    -> tensor<4x6xf32> {
+  %0 = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+  %1 = nn.gelu %0 : tensor<4x8xf32>
+  %2 = nn.matmul %1, %v : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
+
+// -----
+
+// From the result back to the arguments; a reshard in the function is where another sharding begins.
+// CHECK-LABEL: func.func @backward(
+// CHECK-SAME: %{{.*}}: tensor<4x6xf32> {dist.sharding = #s_x_a}
+// CHECK: nn.tanh {{.*}}{dist.plan = #p_x_a_to_x_a}
+// CHECK: dist.reshard
+// CHECK: nn.neg {{.*}}{dist.plan = #p_a_x_to_a_x}
+// LOCAL-LABEL: func.func @stage0_forward(
+// LOCAL: dist.all_to_all
+#rows = #dist.sharding<{"a"}, {}>
+dist.mesh @mesh ["a"=2]
+func.func @backward(%x: tensor<4x6xf32>) -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>}) {
+  %0 = nn.tanh %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"a"}>], results = [#dist.sharding<{}, {"a"}>]>} : tensor<4x6xf32>
+  %1 = dist.reshard %0 to #rows : tensor<4x6xf32>
+  %2 = nn.neg %1 : tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
+
+// -----
+
+// Two annotations that disagree: the first operand's is taken, a remark says so, and the other operand is brought to it.
+// LOCAL-LABEL: func.func @stage0_forward(
+// LOCAL: dist.all_gather
+dist.mesh @mesh ["a"=2, "b"=2]
+func.func @conflict(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>}, %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"b"}, {}>})
+    -> tensor<4x6xf32> {
+  // expected-remark @below {{operands and results want to be cut differently: some are brought to another sharding}}
+  %0 = nn.add %x, %y : tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+// A reshape of 3 x 4 into 12 can only be cut between its rows of 4, of which there are 3: the axis goes no further.
+// CHECK-LABEL: func.func @rows(
+// CHECK: nn.reshape {{.*}}{dist.plan = #p_x_to_x2}
+dist.mesh @mesh ["a"=2]
+func.func @rows(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"a"}>}) -> tensor<3x4xf32> {
+  %0 = nn.reshape %x : (tensor<12xf32>) -> tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}

@@ -1,0 +1,142 @@
+//===- Kerf.cpp - Kerf for compilers that speak C -------------------------===//
+#include "kerf-c/Kerf.h"
+
+#include "kerf/Collectives/Passes.h"
+#include "kerf/Dist/Dist.h"
+#include "kerf/Embed/Embed.h"
+#include "kerf/Format/Schemas.h"
+#include "kerf/Partition/Passes.h"
+#include "kerf/Plan/Passes.h"
+
+#include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Support.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tosa/IR/TosaOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace mlir;
+using namespace kerf;
+
+int kerfApiVersion() { return KERF_C_API_VERSION; }
+
+void kerfRegisterDialects(MlirContext context) {
+  DialectRegistry registry;
+  registry.insert<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
+                  tensor::TensorDialect, tosa::TosaDialect>();
+  registerEmbeddedDialects(registry);
+  unwrap(context)->appendDialectRegistry(registry);
+}
+
+/// Runs what `build` puts into a pipeline.
+static LogicalResult run(MlirModule module,
+                         llvm::function_ref<void(PassManager &)> build) {
+  ModuleOp op = unwrap(module);
+  PassManager passes(op.getContext());
+  build(passes);
+  return passes.run(op);
+}
+
+/// Options of a caller that knows fewer of them have zeros behind these.
+static KerfPlanOptions known(const KerfPlanOptions *given) {
+  KerfPlanOptions options = {};
+  std::memcpy(&options, given, std::min(given->size, sizeof(options)));
+  return options;
+}
+
+static FailureOr<plan::PlanOptions> read(ModuleOp module,
+                                         const KerfPlanOptions &given) {
+  plan::PlanOptions options;
+  options.devices = given.devices;
+  if (given.devices < 1)
+    return module.emitError("devices: ")
+           << given.devices << ", expected at least 1";
+  SmallVector<StringRef> axes;
+  StringRef(given.mesh ? given.mesh : "").split(axes, ',', -1, false);
+  for (StringRef axis : axes) {
+    auto [name, text] = axis.split('=');
+    int64_t size = 0;
+    if (text.getAsInteger(10, size) || size < 1)
+      return module.emitError("mesh: '") << axis << "', expected NAME=SIZE";
+    options.mesh.push_back({name.str(), size});
+  }
+  auto machine = cost::loadMachine(given.machine ? given.machine : "h100-8",
+                                   given.devices);
+  if (!machine)
+    return module.emitError("machine: ") << llvm::toString(machine.takeError());
+  options.machine = std::move(*machine);
+  if (given.minimizeBytes)
+    options.objective = plan::Objective::Volume;
+  if (given.memoryLimitBytes > 0)
+    options.memoryLimitBytes = given.memoryLimitBytes;
+  options.deadlineSeconds = given.deadlineSeconds;
+  return options;
+}
+
+static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
+  namespace json = llvm::json;
+  json::Object mesh;
+  json::Array axes;
+  int64_t devices = 1;
+  for (const auto &[name, size] : plan.mesh) {
+    mesh[name] = size;
+    axes.push_back(name);
+    devices *= size;
+  }
+  bool isScheduled =
+      plan.isTraining && (plan.stages.size() > 1 || plan.microBatches > 1);
+  json::Object document{
+      {"schema", planSchema.text()},
+      {"mesh", std::move(mesh)},
+      {"mesh_axes", std::move(axes)},
+      {"devices", devices},
+      {"schedule",
+       json::Object{
+           {"kind", isScheduled ? cost::toString(plan.schedule) : "none"},
+           {"micro_batches", plan.microBatches}}},
+      {"objective", json::Object{{"kind", plan::toString(plan.objective)},
+                                 {"cost", plan.cost},
+                                 {"lower_bound", plan.lowerBound}}},
+      {"values", plan::valuesToJson(module)}};
+  return llvm::formatv("{0:2}\n", json::Value(std::move(document))).str();
+}
+
+char *kerfPlan(MlirModule module, const KerfPlanOptions *options) {
+  KerfPlanOptions given = known(options);
+  FailureOr<plan::PlanOptions> read = ::read(unwrap(module), given);
+  if (failed(read))
+    return nullptr;
+  plan::PlanRun planned;
+  if (failed(run(module, [&](PassManager &passes) {
+        passes.addPass(plan::createFlatten());
+        passes.addPass(plan::createPlanPass(
+            *read, given.machine ? given.machine : "h100-8", planned));
+      })))
+    return nullptr;
+  return strdup(documentOf(unwrap(module), *planned.result).c_str());
+}
+
+MlirLogicalResult kerfPropagate(MlirModule module) {
+  return wrap(run(module, [](PassManager &passes) {
+    passes.addPass(plan::createFlatten());
+    passes.addPass(plan::createPropagate());
+  }));
+}
+
+MlirLogicalResult kerfPartition(MlirModule module) {
+  return wrap(
+      run(module, [](PassManager &passes) { buildPartitionPipeline(passes); }));
+}
+
+MlirLogicalResult kerfCollectives(MlirModule module) {
+  return wrap(run(
+      module, [](PassManager &passes) { buildCollectivesPipeline(passes); }));
+}
+
+void kerfFree(char *text) { std::free(text); }
