@@ -41,13 +41,25 @@ inline std::string unknownArgument(const CLI::App &app) {
          (close.empty() ? "" : ", did you mean " + close + "?");
 }
 
-inline std::string unknownCommand(const CLI::App &app,
-                                  const std::string &command) {
+inline std::vector<std::string> commandNames(const CLI::App &app) {
   std::vector<std::string> names;
   for (const CLI::App *sub :
        app.get_subcommands([](const CLI::App *) { return true; }))
     names.push_back(sub->get_name());
-  std::string close = kerf::rt::closestName(command, names);
+  return names;
+}
+
+/// A command line without a command.
+inline std::string missingCommand(const CLI::App &app) {
+  std::string all;
+  for (const std::string &name : commandNames(app))
+    all += (all.empty() ? "" : ", ") + name;
+  return "no command is given, expected one of " + all;
+}
+
+inline std::string unknownCommand(const CLI::App &app,
+                                  const std::string &command) {
+  std::string close = kerf::rt::closestName(command, commandNames(app));
   return "unknown command '" + command + "'" +
          (close.empty() ? "" : ", did you mean " + close + "?");
 }

@@ -1,4 +1,4 @@
-//===- StepPlanner.cpp - a function, and with blocks computed again -------===//
+//===- StepPlanner.cpp - a step, also with blocks recomputed --------------===//
 #include "StepPlanner.h"
 
 #include "EntryFunction.h"

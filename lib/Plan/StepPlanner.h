@@ -1,5 +1,4 @@
-//===- StepPlanner.h - a function, and with blocks computed again -*- C++
-//-*-===//
+//===- StepPlanner.h - a step, also with blocks recomputed ------*- C++ -*-===//
 //
 // A training step can be planned as it is, and with blocks of its forward pass
 // computed again (Recompute.h), which is another function: each has a Planner.

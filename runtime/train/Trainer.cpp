@@ -347,7 +347,9 @@ void Trainer::step() {
 }
 
 void Trainer::updateLossScale(bool finite) {
-  if (!state.lossScale->update(finite, options.lossScaleInterval))
+  int64_t interval = options.lossScaleInterval > 0 ? options.lossScaleInterval
+                                                   : LossScale::growEvery;
+  if (!state.lossScale->update(finite, interval))
     throw Error(KERF_PROGRAM_FAILURE,
                 cat("step ", state.step + 1,
                     ": gradients overflow float16 at a loss scale of ",

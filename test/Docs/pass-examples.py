@@ -41,7 +41,7 @@ class Example:
         self.target = place[1] if place and place[1].startswith("#exec.target") else None
         self.mesh = place[1] if place and place[1].startswith("[") else MESH
         self.has_mesh = "dist.mesh @" in text
-        self.whole = bool(re.search(r"\b(func|exec)\.func\b", text))
+        self.whole = bool(re.search(r"\b(func|exec)\.func\b|^\s*module\b", text))
         self.fragments = []
         if self.after is not None and not self.whole:
             self.arguments = list(dict.fromkeys(missing(self.before) + missing(self.after)))

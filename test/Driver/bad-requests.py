@@ -138,7 +138,7 @@ for command in ("inspect", "plan", "run", "verify"):
         jobs.append((expect_error, checks, f"{command} package", [command, before], 2, ["kept.kerf: is a package, expected an ONNX"]))
 jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is an ONNX model, expected plan.json or run.json"]))
 jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
-jobs.append((expect_error, checks, "no-command", [], 2, ["subcommand"]))
+jobs.append((expect_error, checks, "no-command", [], 2, ["no command is given, expected one of .*plan"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
 in_parallel(jobs)
 checks.expect("the old package is as it was", (before / "manifest.json").read_text() == "mine")

@@ -1,5 +1,5 @@
 // What the kernels of docs/Cuda.md look like in PTX.
-// RUN: kerf-opt %s --kerf-gpu-kernels | FileCheck %s
+// RUN: kerf-opt %s --kerf-gpu-kernels=ptx=- | FileCheck %s
 // REQUIRES: kerf-opt
 
 // No kernel calls anything, and nothing is kept in local memory.

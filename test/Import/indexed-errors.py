@@ -72,7 +72,11 @@ for name, made, opset, inputs, constants, said in (
         ("pads", node("ConvTranspose", ["x", "w"], ["y"], pads=[0, 0, -1, 0]), 18, IMAGE, {"w": np.ones((3, 2, 2, 2), np.float32)}, "negative pads"),
         ("empty", node("ConvTranspose", ["x", "w"], ["y"], pads=[9, 9, 9, 9]), 18, IMAGE, {"w": np.ones((3, 2, 2, 2), np.float32)}, "size 8 becomes -9"),
         ("shape", node("ConvTranspose", ["x", "w"], ["y"], output_shape=[1]), 18, IMAGE, {"w": np.ones((3, 2, 2, 2), np.float32)},
-         "output_shape has 1 entries, expected 2")):
+         "output_shape has 1 entries, expected 2"),
+        ("strides", node("ConvTranspose", ["x", "w"], ["y"], strides=[1 << 31, 1]), 18, {"x": (F, [1, 3, 1 << 20, 1])}, {"w": np.ones((3, 2, 2, 2), np.float32)},
+         "the result is too large: size 1048576 with stride 2147483648"),
+        ("auto", node("ConvTranspose", ["x", "w"], ["y"], auto_pad="SAME"), 18, IMAGE, {"w": np.ones((3, 2, 2, 2), np.float32)},
+         'auto_pad is "SAME", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID')):
     made.name = "here"
     expect_error(checks, name, ["plan", model(name, made, opset, inputs, constants)], 2 if name in ("k-input", "dynamic") else 3, [f"here: .*{said}|{said}"])
 # Indices that are inputs: the run says which node, and which index.

@@ -45,8 +45,7 @@ for every, document in found.items():
                   f"{seconds}, the step takes {more} more")
     for device in document["memory"]["per_device"]:
         ratio = device["predicted"]["peak"] / device["peak"]
-        # With all blocks the peak lies in the loss, of which planning predicts too much (docs/Plan.md).
-        checks.expect(f"{every}: memory is predicted", 0.95 <= ratio <= (1.2 if every == "all" else 1.05), str(ratio))
+        checks.expect(f"{every}: memory is predicted", 0.95 <= ratio <= 1.05, str(ratio))
 
 # Without a limit that binds nothing is computed again, and nothing of the kind is searched.
 free = plan()

@@ -1,5 +1,4 @@
 //===- kerf-opt.cpp - passes on textual IR, as mlir-opt -------------------===//
-#include "kerf/Lower/Gpu.h"
 #include "kerf/Pipelines/Register.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -9,7 +8,6 @@ int main(int argc, char **argv) {
   kerf::registerDialects(registry);
   kerf::registerUpstreamDialects(registry);
   kerf::registerPasses();
-  kerf::registerGpuPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Kerf optimizer driver\n", registry));
 }

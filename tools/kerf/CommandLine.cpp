@@ -234,7 +234,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error); // --help, --version
-    std::string message = describeParseError(app, error);
+    std::string message =
+        argc < 2 ? missingCommand(app) : describeParseError(app, error);
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
     if (argc > 1 && argv[1][0] != '-' && !hasCommand)

@@ -279,7 +279,6 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
   app.add_option("--data", o.data,
                  "FILE.npz, FILE.safetensors, a folder of .npy, or tokens: "
                  "FILE.npy, FILE.bin, FILE.txt")
-      ->required()
       ->group(data);
   app.add_option("--sequence-length", o.sequenceLength, "Of tokens")
       ->check(atLeast(1))

@@ -81,8 +81,8 @@ struct Options {
   std::vector<std::string> trainable, frozen, tied;
   double clipNorm = 0;
   int64_t accumulate = 1;
-  int64_t lossScale = 0; ///< of float16 at the start; 0: the default
-  int64_t lossScaleInterval = 2000;
+  int64_t lossScale = 0;         ///< of float16 at the start; 0: the default
+  int64_t lossScaleInterval = 0; ///< 0: the default
   // The loop of training.
   std::string data, evalData, shuffle = "on", lastBatch = "drop", log,
                               safetensors, checkpointDir;

@@ -288,9 +288,6 @@ static void package(const Options &options, const std::string &path,
 
 /// Gives the loop what it needs of loss and optimizer.
 static void describeStep(const Options &o, rt::TrainOptions &t) {
-  if (o.optimizer.empty())
-    throw Failure{
-        kUsage, "--optimizer is missing, expected as adamw,lr=3e-4", {}};
   const autodiff::AutodiffOptions step = *compilationOptions(o).training;
   t.loss.name = step.loss.name;
   t.loss.options = step.loss.options;
@@ -339,7 +336,7 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.quiet = o.quiet;
   t.verbose = o.verbose;
   t.stop = &stopSignal;
-  if (o.precision != "f16" && (o.lossScale > 0 || o.lossScaleInterval != 2000))
+  if (o.precision != "f16" && (o.lossScale > 0 || o.lossScaleInterval > 0))
     throw Failure{kUsage,
                   "--loss-scale and --loss-scale-interval are of "
                   "--precision=f16",
@@ -360,8 +357,28 @@ static bool nameOutput(Options &options) {
   return true;
 }
 
+/// Names all that is missing at once.
+static void requireStep(const Options &options) {
+  std::string missing;
+  int64_t count = 0;
+  auto require = [&](const std::string &value, const char *how) {
+    if (!value.empty())
+      return;
+    missing += (count++ ? ", " : "") + std::string(how);
+  };
+  require(options.data, "--data=FILE.npz");
+  require(options.loss, "--loss='cross_entropy(logits,labels)'");
+  require(options.optimizer, "--optimizer=adamw,lr=3e-4");
+  if (count > 0)
+    throw Failure{kUsage,
+                  std::string(count > 1 ? "these are" : "this is") +
+                      " missing, expected as " + missing,
+                  {"see kerf train --help"}};
+}
+
 static int trainInJob(Options &options, rt::JobScope &job) {
   options.train = true;
+  requireStep(options);
   bool isNamed = nameOutput(options);
   rt::TrainOptions loop = loopOptions(options);
   describeStep(options, loop);

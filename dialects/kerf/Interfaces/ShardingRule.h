@@ -127,7 +127,11 @@ enum class LibraryWork {
   Epilogue, ///< nothing by itself; behind a product, before that is stored
   Product,  ///< a call that does elementwise ops behind it
   Call,     ///< a call that at most widens what it stores
+  Sum,      ///< a call that adds in place to what its result is added to
 };
+inline bool isLibraryCall(LibraryWork work) {
+  return work != LibraryWork::None && work != LibraryWork::Epilogue;
+}
 
 /// `work` where libraries have the type: f32 and floats of 16 bits.
 LibraryWork libraryWorkOn(mlir::Type type, LibraryWork work);

@@ -160,7 +160,7 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
   let assemblyFormat = "$indices `,` $updates `dim` $dim attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDefinition = NN_Cost<"Row", "operands[1].getNumElements()",
-          "getType().getElementTypeBitWidth() >= 32 ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
+          "getType().getElementTypeBitWidth() >= 32 ? ::kerf::LibraryWork::Sum : ::kerf::LibraryWork::None">.definition;
 }
 
 def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80, [NN_Infer, NN_Kernel<"Elementwise">]> {

@@ -88,9 +88,6 @@ std::optional<GpuEntry> emitGpuBatch(exec::KernelOp kernel,
 /// Whether a library call of this kind is a generated kernel on GPUs.
 bool isGpuKernelCall(exec::LibraryCallInterface call);
 
-/// The pass gpu-kernels of kerf-opt, which prints PTX.
-void registerGpuPasses();
-
 /// The path of ptxas (docs/Cuda.md), empty if it is not found. `wanted` is a
 /// path, "none" or empty; a given path that does not exist is an error in
 /// `message`.

@@ -170,4 +170,46 @@ def VerifyAfterLower : Pass<"kerf-verify-after-lower", "::mlir::ModuleOp"> {
   }];
 }
 
+//===----------------------------------------------------------------------===//
+// Emission
+//===----------------------------------------------------------------------===//
+
+// Implemented in lib/Lower/Gpu, beside the code that packaging calls
+// (compileGpuKernels).
+def GpuKernels : Pass<"kerf-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compile every kernel for GPUs";
+  let description = [{
+    Kernels, and library calls that are kernels on GPUs, get the attribute
+    `cuda`: how they are launched. Kernels that are the same get one entry.
+
+    ```mlir
+    module {
+      exec.kernel @exp(%x: tensor<1024xf32>) -> tensor<1024xf32> attributes {index = 0 : i64, node = "y"} {
+        %0 = nn.exp %x : tensor<1024xf32>
+        exec.yield %0 : tensor<1024xf32>
+      }
+    }
+    // becomes
+    module {
+      exec.kernel @exp(%x: tensor<1024xf32>) -> tensor<1024xf32>
+          attributes {cuda = #exec.gpu_kernel<"kerf_k0" grid [1, 1, 1] block [256, 1, 1] bytes [4096, 4096] reads 1>,
+                      index = 0 : i64, node = "y"} {
+        %0 = nn.exp %x : tensor<1024xf32>
+        exec.yield %0 : tensor<1024xf32>
+      }
+    }
+    ```
+
+    What the assembler says of a kernel is a remark.
+  }];
+  let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
+  let options = [
+    Option<"ptx", "ptx", "std::string", "",
+           "Write the PTX of all kernels here; - is standard output">,
+    Option<"dumpDir", "dump-dir", "std::string", "",
+           "Write gpu.funcs, LLVM IR and PTX of each kernel here">,
+    Option<"ptxas", "ptxas", "std::string", "", "Assemble with this program">
+  ];
+}
+
 #endif // KERF_LOWER_PASSES

@@ -17,6 +17,9 @@ using namespace mlir;
 
 using Integers = SmallVector<int64_t>;
 
+/// Of a dimension; sums and products of a few stay far from overflow.
+static constexpr int64_t kMaxSize = int64_t(1) << 40;
+
 namespace {
 struct Window {
   Integers strides, dilations, low, high;
@@ -33,8 +36,8 @@ static std::optional<Window> windowOf(Node &node, ArrayRef<int64_t> from,
   auto pads = perDimension(node, "pads", 2 * count, 0);
   auto added = perDimension(node, "output_padding", count, 0);
   auto sizes = node.integerList("output_shape");
-  std::string automatic = node.text("auto_pad", "NOTSET");
-  if (!strides || !dilations || !pads || !added || node.failed)
+  auto automatic = autoPadOf(node);
+  if (!strides || !dilations || !pads || !added || !automatic || node.failed)
     return std::nullopt;
   if (sizes && sizes->size() == count + 2) // with batch and channels
     sizes->erase(sizes->begin(), sizes->begin() + 2);
@@ -43,13 +46,8 @@ static std::optional<Window> windowOf(Node &node, ArrayRef<int64_t> from,
                      " entries, expected " + Twine(count));
     return std::nullopt;
   }
-  bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  if (!same && automatic != "VALID" && automatic != "NOTSET" &&
-      !automatic.empty()) {
-    (void)node.error("auto_pad is \"" + automatic +
-                     "\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
-    return std::nullopt;
-  }
+  bool same =
+      *automatic == AutoPad::SameUpper || *automatic == AutoPad::SameLower;
   Window w{*strides, *dilations, {}, {}, {}, {}};
   for (size_t d = 0; d < count; ++d) {
     int64_t s = w.strides[d], l = w.dilations[d], more = (*added)[d];
@@ -58,15 +56,24 @@ static std::optional<Window> windowOf(Node &node, ArrayRef<int64_t> from,
                        "output_padding not negative");
       return std::nullopt;
     }
-    int64_t span = l * (kernel[d] - 1) + 1, all = s * (from[d] - 1) + span;
+    int64_t span, all;
+    if (llvm::MulOverflow(l, kernel[d] - 1, span) ||
+        llvm::MulOverflow(s, from[d] - 1, all) ||
+        std::max(span, all) > kMaxSize) {
+      (void)node.error("the result is too large: size " + Twine(from[d]) +
+                       " with stride " + Twine(s) + ", dilation " + Twine(l) +
+                       " and a kernel of " + Twine(kernel[d]));
+      return std::nullopt;
+    }
+    span += 1;
+    all += span;
     int64_t low = (*pads)[d], high = (*pads)[d + count];
     if (sizes || same) {
       int64_t size = sizes ? (*sizes)[d] : from[d] * s;
       int64_t total = std::max<int64_t>(0, all + more - size);
-      low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      high = total - low;
+      std::tie(low, high) = splitPad(*automatic, total);
       more = size - (all - total);
-    } else if (automatic == "VALID") {
+    } else if (*automatic == AutoPad::Valid) {
       low = high = 0;
     }
     if (low < 0 || high < 0) {
@@ -79,7 +86,7 @@ static std::optional<Window> windowOf(Node &node, ArrayRef<int64_t> from,
     // leaves over.
     int64_t read = std::max<int64_t>(0, high - more);
     int64_t image = std::min(size, all - low - read + s - 1);
-    if (image < 1 || size > (int64_t(1) << 40)) {
+    if (image < 1 || size > kMaxSize) {
       (void)node.error("size " + Twine(from[d]) + " becomes " + Twine(size));
       return std::nullopt;
     }

@@ -16,6 +16,13 @@ mlir::Value toChannelsFirst(Node &node, mlir::Value x);
 std::optional<llvm::SmallVector<int64_t>>
 perDimension(Node &node, llvm::StringRef name, size_t count, int64_t otherwise);
 
+/// The attribute auto_pad.
+enum class AutoPad { None, SameUpper, SameLower, Valid };
+std::optional<AutoPad> autoPadOf(Node &node);
+
+/// Splits what SameUpper and SameLower pad in all: in front, behind.
+std::pair<int64_t, int64_t> splitPad(AutoPad automatic, int64_t total);
+
 /// Whether the rank is 3 to 5; reports otherwise.
 bool isImage(Node &node, mlir::Value x);
 

@@ -111,34 +111,42 @@ static LogicalResult gather(Node &node) {
   return node.set(node.gather(data, node.asConstant(node.in(1)), *axis));
 }
 
+Value kerf::onnx_import::elementIndices(Node &node, int64_t &axis) {
+  auto given = node.axisWithin(node.integer("axis", 0), rankOf(node.in(0)));
+  Value indices = given ? wideIndices(node, node.in(1)) : Value();
+  if (!indices)
+    return {};
+  axis = *given;
+  ArrayRef<int64_t> from = shapeOf(node.in(0)), to = shapeOf(indices);
+  if (from.size() != to.size()) {
+    (void)node.error("indices have rank " + Twine(to.size()) + ", expected " +
+                     Twine(from.size()));
+    return {};
+  }
+  for (size_t dim = 0; dim < to.size(); ++dim)
+    if (int64_t(dim) != axis && to[dim] > from[dim]) {
+      (void)node.error("indices are larger than data in dimension " +
+                       Twine(dim));
+      return {};
+    }
+  return indices;
+}
+
 static LogicalResult gatherElements(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
-  Value data = node.in(0);
-  auto axis = node.axisWithin(node.integer("axis", 0), rankOf(data));
-  if (!axis)
-    return failure();
-  Value indices = wideIndices(node, node.in(1));
-  if (!indices)
-    return failure();
-  ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
-  if (from.size() != to.size())
-    return node.error("indices have rank " + Twine(to.size()) + ", expected " +
-                      Twine(from.size()));
-  for (size_t dim = 0; dim < to.size(); ++dim)
-    if (int64_t(dim) != *axis && to[dim] > from[dim])
-      return node.error("indices are larger than data in dimension " +
-                        Twine(dim));
-  if (failed(checkIndices(node, indices, from[*axis])))
+  int64_t axis = 0;
+  Value data = node.in(0), indices = elementIndices(node, axis);
+  if (!indices || failed(checkIndices(node, indices, shapeOf(data)[axis])))
     return failure();
   // Rows along the axis, of the part of the data that has indices.
-  Integers toLast = axisToLast(*axis, rankOf(data));
+  Integers toLast = axisToLast(axis, rankOf(data));
   for (int64_t dim = 0; dim < rankOf(data); ++dim)
-    if (dim != *axis)
-      data = node.slice(data, dim, 0, to[dim]);
+    if (dim != axis)
+      data = node.slice(data, dim, 0, shapeOf(indices)[dim]);
   Value rows = gatherRows(node, node.transpose(data, toLast),
                           node.transpose(indices, toLast), rankOf(data) - 1);
-  return node.set(rows ? node.transpose(rows, lastToAxis(*axis, rankOf(rows)))
+  return node.set(rows ? node.transpose(rows, lastToAxis(axis, rankOf(rows)))
                        : rows);
 }
 

@@ -9,6 +9,11 @@ namespace kerf::onnx_import {
 /// As i64; reports (and gives null) what is no tensor of integers.
 mlir::Value wideIndices(Node &node, mlir::Value indices);
 
+/// The indices, input 1, of an operator that has one for each element
+/// (GatherElements, ScatterElements), and the axis that they count. Null after
+/// reporting what does not fit input 0.
+mlir::Value elementIndices(Node &node, int64_t &axis);
+
 /// The same indices in [0, size): negative ones count from the end. One that is
 /// outside [-size, size) is an error here if it is a constant, and else when
 /// the program runs.

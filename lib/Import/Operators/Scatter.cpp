@@ -95,30 +95,21 @@ static Value scatterElements(Node &node, ScatterKind kind, Value data,
 static LogicalResult scatterElements(Node &node) {
   if (failed(node.arity(3, 3)))
     return failure();
+  int64_t axis = 0;
   Value data = node.in(0), updates = node.in(2);
-  Value indices = wideIndices(node, node.in(1));
-  auto axis = node.axisWithin(node.integer("axis", 0), rankOf(data));
+  Value indices = elementIndices(node, axis);
   auto kind =
       node.opset < 16 ? ScatterKind::Set : reductionOf(node, elementOf(data));
-  if (!indices || !axis || !kind)
-    return failure();
-  ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
-  if (from.size() != to.size())
-    return node.error("indices have rank " + Twine(to.size()) + ", expected " +
-                      Twine(from.size()));
-  for (size_t dim = 0; dim < to.size(); ++dim)
-    if (int64_t(dim) != *axis && to[dim] > from[dim])
-      return node.error("indices are larger than data in dimension " +
-                        Twine(dim));
-  if (failed(checkUpdates(node, data, updates, to)))
+  if (!indices || !kind ||
+      failed(checkUpdates(node, data, updates, shapeOf(indices))))
     return failure();
   if (typeOf(indices).getNumElements() == 0)
     return node.set(data);
-  indices = indicesWithin(node, indices, from[*axis]);
+  indices = indicesWithin(node, indices, shapeOf(data)[axis]);
   if (!indices)
     return node.fail();
   return node.set(
-      scatterElements(node, *kind, data, indices, updates, *axis, 0));
+      scatterElements(node, *kind, data, indices, updates, axis, 0));
 }
 
 static LogicalResult scatterND(Node &node) {

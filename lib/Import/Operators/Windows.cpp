@@ -8,6 +8,8 @@
 #include "../Importer.h"
 #include "Images.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace kerf::onnx_import;
@@ -63,6 +65,26 @@ std::optional<Integers> kerf::onnx_import::perDimension(Node &node,
   return list;
 }
 
+std::optional<AutoPad> kerf::onnx_import::autoPadOf(Node &node) {
+  std::string name = node.text("auto_pad", "NOTSET");
+  auto found = StringSwitch<std::optional<AutoPad>>(name)
+                   .Cases({"NOTSET", ""}, AutoPad::None)
+                   .Case("SAME_UPPER", AutoPad::SameUpper)
+                   .Case("SAME_LOWER", AutoPad::SameLower)
+                   .Case("VALID", AutoPad::Valid)
+                   .Default(std::nullopt);
+  if (!found)
+    (void)node.error("auto_pad is \"" + name +
+                     "\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+  return found;
+}
+
+std::pair<int64_t, int64_t> kerf::onnx_import::splitPad(AutoPad automatic,
+                                                        int64_t total) {
+  int64_t low = automatic == AutoPad::SameUpper ? total / 2 : total - total / 2;
+  return {low, total - low};
+}
+
 /// Reads strides, dilations, pads and auto_pad for an image of these spatial
 /// sizes.
 static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
@@ -71,8 +93,8 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
   auto strides = perDimension(node, "strides", count, 1);
   auto dilations = perDimension(node, "dilations", count, 1);
   auto pads = perDimension(node, "pads", 2 * count, 0);
-  std::string automatic = node.text("auto_pad", "NOTSET");
-  if (!strides || !dilations || !pads || node.failed)
+  auto automatic = autoPadOf(node);
+  if (!strides || !dilations || !pads || !automatic || node.failed)
     return std::nullopt;
   Window w{std::move(kernel), *strides, *dilations, {}, {}, {}};
   for (size_t d = 0; d < count; ++d) {
@@ -84,17 +106,13 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
     }
     int64_t low = (*pads)[d], high = (*pads)[d + count];
     int64_t span = l * (k - 1) + 1;
-    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-      int64_t windows = (image[d] + s - 1) / s;
-      int64_t total = std::max<int64_t>(0, (windows - 1) * s + span - image[d]);
-      low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      high = total - low;
-    } else if (automatic == "VALID") {
+    if (*automatic == AutoPad::Valid) {
       low = high = 0;
-    } else if (automatic != "NOTSET" && !automatic.empty()) {
-      (void)node.error("auto_pad is \"" + automatic +
-                       "\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
-      return std::nullopt;
+    } else if (*automatic != AutoPad::None) {
+      int64_t windows = (image[d] + s - 1) / s;
+      std::tie(low, high) =
+          splitPad(*automatic,
+                   std::max<int64_t>(0, (windows - 1) * s + span - image[d]));
     }
     if (low < 0 || high < 0) {
       (void)node.unsupported("negative pads",

@@ -45,7 +45,8 @@ static void markAtLoad(Block &block) {
       return isOfDevice(index);
     auto costed = dyn_cast<OpCostInterface>(op);
     return isa<nn::NNDialect>(op->getDialect()) && !isMutableSource(op) &&
-           !(costed && costed.getLibraryWork() == LibraryWork::Call);
+           !(costed && isLibraryCall(costed.getLibraryWork()) &&
+             costed.getLibraryWork() != LibraryWork::Product);
   };
   DenseSet<Operation *> atLoad = findAtLoad(block, isConstant, isShapeOp);
   for (Operation &op : block.without_terminator()) {

@@ -1,24 +1,24 @@
-//===- GpuPass.cpp - kernels for GPUs, for kerf-opt -----------------------===//
+//===- GpuPass.cpp - kernels for GPUs, as a pass --------------------------===//
 #include "GpuTarget.h"
 
-#include "mlir/Pass/Pass.h"
+#include "kerf/Lower/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_GPUKERNELS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 
 namespace {
+struct GpuKernels : kerf::impl::GpuKernelsBase<GpuKernels> {
+  using GpuKernelsBase::GpuKernelsBase;
 
-struct GpuKernels : PassWrapper<GpuKernels, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GpuKernels)
-  GpuKernels() = default;
-  GpuKernels(const GpuKernels &other) : PassWrapper(other) {}
-
-  StringRef getArgument() const override { return "kerf-gpu-kernels"; }
-  StringRef getDescription() const override {
-    return "Compiles every kernel for GPUs";
-  }
   void getDependentDialects(DialectRegistry &registry) const override {
+    GpuKernelsBase::getDependentDialects(registry);
     kerf::cuda::registerDialects(registry);
   }
+
   void runOnOperation() override {
     kerf::GpuOptions options;
     options.dumpDir = dumpDir;
@@ -28,17 +28,21 @@ struct GpuKernels : PassWrapper<GpuKernels, OperationPass<ModuleOp>> {
     if (failed(program))
       return signalPassFailure();
     for (const std::string &note : program->notes)
-      llvm::outs() << "// note: " << note << "\n";
-    llvm::outs() << program->ptx;
+      getOperation().emitRemark(note);
+    if (ptx.empty())
+      return;
+    std::error_code error;
+    llvm::raw_fd_ostream out(ptx, error);
+    if (!error) {
+      out << program->ptx;
+      out.flush();
+      error = out.error();
+      out.clear_error();
+    }
+    if (!error)
+      return;
+    getOperation().emitError("cannot write " + ptx + ": " + error.message());
+    signalPassFailure();
   }
-
-  Option<std::string> dumpDir{*this, "dump-dir",
-                              llvm::cl::desc("Write gpu.funcs, LLVM IR and PTX "
-                                             "of each kernel here")};
-  Option<std::string> ptxas{*this, "ptxas",
-                            llvm::cl::desc("Assemble with this program")};
 };
-
 } // namespace
-
-void kerf::registerGpuPasses() { PassRegistration<GpuKernels>(); }

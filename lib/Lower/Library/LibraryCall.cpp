@@ -175,7 +175,6 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 
 /// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
-  bool addsRows = isa<nn::ScatterAddOp>(op);
   bool anyRank = isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp>(op);
   LibraryCall call;
   call.anchor = op;
@@ -205,7 +204,8 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
       call.result = cast.getResult();
     }
   // Rows are added to another gradient of the same table.
-  if (addsRows && call.result.hasOneUse())
+  if (cast<OpCostInterface>(op).getLibraryWork() == LibraryWork::Sum &&
+      call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
       Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);
       if (other != call.result && other.getType() == call.result.getType()) {
@@ -241,8 +241,7 @@ static std::optional<LibraryCall> selectConv(nn::ConvOp op) {
 
 std::optional<LibraryCall> kerf::selectLibraryCall(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
-  LibraryWork work = costed ? costed.getLibraryWork() : LibraryWork::None;
-  if (work != LibraryWork::Call && work != LibraryWork::Product)
+  if (!costed || !isLibraryCall(costed.getLibraryWork()))
     return std::nullopt;
   if (isa<nn::AttentionOp, nn::AttentionGradientOp>(op))
     return selectAttention(op);

@@ -101,8 +101,7 @@ struct WidenProducts : kerf::impl::WidenProductsBase<WidenProducts> {
     SmallVector<Operation *> products;
     forEachOp(getOperation(), [&](Operation *op) {
       auto costed = dyn_cast<OpCostInterface>(op);
-      LibraryWork work = costed ? costed.getLibraryWork() : LibraryWork::None;
-      if ((work == LibraryWork::Product || work == LibraryWork::Call) &&
+      if (costed && isLibraryCall(costed.getLibraryWork()) &&
           typeOf(op->getResult(0)).getElementType().isF16())
         products.push_back(op);
     });

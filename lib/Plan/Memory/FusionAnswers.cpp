@@ -42,7 +42,9 @@ DenseSet<Operation *> kerf::plan::findConstants(const Graph &graph,
   auto isConstant = [&](Operation *op) {
     if (auto source = dyn_cast<SourceOpInterface>(op))
       return !source.isMutable();
-    return isa<OpCostInterface>(op) && libraryWorkOf(op) != LibraryWork::Call &&
+    LibraryWork work = libraryWorkOf(op);
+    return isa<OpCostInterface>(op) &&
+           (work == LibraryWork::Product || !isLibraryCall(work)) &&
            llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
              return graph.operandLayout(solution, operand) ==
                     graph.resultLayout(solution, operand.get());
@@ -67,10 +69,7 @@ public:
         !function.isHere(op) || function.views.contains(op) ||
         function.isConstant(op))
       return Role::None;
-    LibraryWork work = libraryWorkOf(op);
-    return work == LibraryWork::Product || work == LibraryWork::Call
-               ? Role::Call
-               : Role::Kernel;
+    return isLibraryCall(libraryWorkOf(op)) ? Role::Call : Role::Kernel;
   }
 
   bool isOfUpdate(Operation *op) const override {
@@ -98,15 +97,41 @@ public:
       return false;
     if (isFloatCast(next))
       return true;
+    if (libraryWorkOf(anchor) == LibraryWork::Sum)
+      return addsTo(read);
     if (libraryWorkOf(anchor) != LibraryWork::Product ||
         function.elements(next->getResult(0)) != function.elements(read.get()))
       return false;
     if (next->getNumOperands() == 1 && movesOrCasts(next))
       return storesMoved(anchor, next);
     return libraryWorkOf(next) == LibraryWork::Epilogue &&
-           llvm::all_of(next->getOpOperands(), [&](OpOperand &operand) {
-             return &operand == &read || isAddend(operand);
-           });
+           llvm::all_of(next->getOpOperands(),
+                        [&](OpOperand &operand) {
+                          return &operand == &read || isAddend(operand);
+                        }) &&
+           !isSumBehind(anchor, next);
+  }
+
+  /// Whether a call that adds in place gives `next` its other operand: the
+  /// product is what it adds to.
+  bool isSumBehind(Operation *anchor, Operation *next) const {
+    return llvm::any_of(next->getOpOperands(), [&](OpOperand &operand) {
+      Operation *maker = makerOf(operand);
+      return maker && maker != anchor &&
+             libraryWorkOf(maker) == LibraryWork::Sum && addsTo(operand);
+    });
+  }
+
+  /// Whether `read`, alone, is added to another value of its type.
+  bool addsTo(OpOperand &read) const {
+    Operation *next = read.getOwner();
+    auto ruled = dyn_cast<ShardingRuleInterface>(next);
+    return ruled && read.get().hasOneUse() && next->getNumOperands() == 2 &&
+           next->getOperand(0) != next->getOperand(1) &&
+           next->getOperand(0).getType() == next->getOperand(1).getType() &&
+           llvm::any_of(
+               ruled.getShardingRule().linearGroups,
+               [](ArrayRef<unsigned> group) { return group.size() == 2; });
   }
 
   /// Whether a product stores what `move` gives: rows in any order, for a
@@ -262,7 +287,7 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
 }
 
 /// What only moves elements does so in front of its first reader, or at the end
-/// for another function (lowering's sink-shape-ops).
+/// for another function (lowering's kerf-sink-shape-ops).
 void FunctionOrder::placeShapeOps(Block &block,
                                   const FusionQuestions &questions) {
   auto isShapeOp = [](Operation *op) {
@@ -309,7 +334,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
     bool waits = false;
     for (Operation *op : map.groups[group].ops) {
       // What devices sum in the update they start as soon as it is made
-      // (overlap-collectives).
+      // (kerf-overlap-collectives).
       bool starts = answers.isOfUpdate(op) &&
                     llvm::any_of(answers.readsOf(op), [&](OpOperand *read) {
                       return answers.isApart(*read);

@@ -197,8 +197,10 @@ void StageMemory::chooseKept() {
     KeptProblem problem{SmallVector<Value>(needed[part].getArrayRef()), isFree,
                         canRepeat, bytes};
     for (Value value : chooseKeptValues(problem)) {
-      known.insert(value);
-      kept[rootOf(value)] = static_cast<Part>(part);
+      Kept &own = kept[rootOf(value)];
+      own.part = static_cast<Part>(part);
+      if (known.insert(value).second)
+        own.bytes += graph.sharedBytes(solution, value);
     }
   }
 }
@@ -365,6 +367,8 @@ void StageMemory::addValue(Value value) {
           isAddedInPlace(value, user))
         continue;
       note(partOf(user), readTime(use));
+      for (int64_t time : copyTimes(user))
+        note(partOf(user), time);
       isCalled[partOf(user)] |= orderOf(user).isCall(user);
       isRead |= !madeHere || !orderOf(def).isTogether(def, user);
     }
@@ -393,8 +397,8 @@ void StageMemory::addValue(Value value) {
       visit(each);
   };
   // The functions for which it is kept may read only what they compute from it.
-  if (auto part = kept.find(value); part != kept.end())
-    note(part->second, 0);
+  if (auto own = kept.find(value); own != kept.end())
+    note(own->second.part, 0);
   // The first and last run that reads micro-batch `each`; of a value that each
   // micro-batch makes the update reads only the last.
   auto readRuns = [&](int64_t each) {
@@ -425,6 +429,9 @@ void StageMemory::addValue(Value value) {
   }
   if (isReceived || kept.count(value) || !receivers.empty() || isOutput) {
     Part maker = madeHere ? partOf(def) : Forward;
+    // What is rounded to be kept is sent as it was made.
+    int64_t rounded = kept.lookup(value).bytes;
+    bool isRounded = rounded > 0 && rounded < bytes && !receivers.empty();
     forEachMicroBatch([&](int64_t each) {
       auto [from, to] = readRuns(each);
       if (madeHere) {
@@ -435,6 +442,10 @@ void StageMemory::addValue(Value value) {
       int64_t begin =
                   madeHere ? StageRuns::timeOf(from) : arrivalOf(value, from),
               end = std::max(begin, StageRuns::timeOf(to));
+      if (isRounded) {
+        addSlot(rounded, begin, end);
+        end = begin;
+      }
       for (int64_t receiver : receivers)
         end = std::max(end, maker == Prologue || maker == Update
                                 ? StageRuns::timeOf(lastRun)
@@ -447,6 +458,13 @@ void StageMemory::addValue(Value value) {
     if (!used[part])
       continue;
     bool isMaker = madeHere && partOf(def) == part;
+    if (isMaker)
+      if (SmallVector<int64_t> copies = copyTimes(def); !copies.empty()) {
+        for (int64_t time : copies)
+          scratch(static_cast<Part>(part), time - 1, time + 1, bytes,
+                  isGradient);
+        continue;
+      }
     int64_t begin = first[part], end = last[part] + 1;
     if (!isMaker && madeHere) {
       // Recomputed inside the kernels that read it.
@@ -485,7 +503,7 @@ void StageMemory::addAll() {
 }
 
 /// The function that partition makes one with the update when it runs last
-/// (join-updates): gradients are then summed over devices behind it, and
+/// (kerf-join-updates): gradients are then summed over devices behind it, and
 /// neither sends anything to another stage.
 std::optional<Part> StageMemory::joinedWithUpdate() {
   ArrayRef<StageRuns::Run> all = runs.all();

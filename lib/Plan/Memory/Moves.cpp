@@ -71,8 +71,7 @@ int64_t StageMemory::gatheredFor(OpOperand &use) const {
 /// while they read.
 int64_t StageMemory::filledFor(OpOperand &use) const {
   auto ruled = dyn_cast<ShardingRuleInterface>(use.getOwner());
-  LibraryWork work = libraryWorkOf(use.getOwner());
-  if (!ruled || (work != LibraryWork::Product && work != LibraryWork::Call) ||
+  if (!ruled || !isLibraryCall(libraryWorkOf(use.getOwner())) ||
       isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp()))
     return 0;
   auto type = tensorType(use.get());
@@ -96,8 +95,12 @@ int64_t StageMemory::filledFor(OpOperand &use) const {
 
 /// When the ops of the same function read what an op makes, views seen through.
 std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
-  if (!isView(op))
-    return {timeOf(op), timeOf(op)};
+  if (!isView(op)) {
+    std::pair<int64_t, int64_t> times = {timeOf(op), timeOf(op)};
+    for (int64_t time : copyTimes(op))
+      times.second = std::max(times.second, time);
+    return times;
+  }
   std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
   for (Operation *user : op->getUsers()) {
     if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
@@ -109,8 +112,8 @@ std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   return times;
 }
 
-/// As partition's insert-reshards: what a parameter becomes is the same for all
-/// micro-batches, so it is made in front of them.
+/// As partition's kerf-insert-reshards: what a parameter becomes is the same
+/// for all micro-batches, so it is made in front of them.
 Part StageMemory::partOfMove(OpOperand &use) const {
   Operation *op = use.getOwner();
   bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
@@ -122,7 +125,7 @@ Part StageMemory::partOfMove(OpOperand &use) const {
 
 void StageMemory::listMoves() {
   // Forward and backward share what they want alike, as do prologue and update
-  // (partition's insert-reshards). Each function fills padding by itself.
+  // (partition's kerf-insert-reshards). Each function fills padding by itself.
   std::map<std::tuple<void *, LayoutId, int>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
@@ -179,12 +182,40 @@ int64_t StageMemory::readTime(OpOperand &use) const {
 
 int64_t StageMemory::makeTime(Operation *def) const {
   // What moves elements for a collective does so right before it, as for any
-  // other reader (lowering's sink-shape-ops).
+  // other reader (lowering's kerf-sink-shape-ops).
   if (def->getNumResults() == 1 && def->hasOneUse() && movesOrCasts(def) &&
       !isFloatCast(def))
     if (auto move = moveOf.find(&*def->use_begin()); move != moveOf.end())
       return moved[move->second].made - 1;
   return timeOf(def);
+}
+
+/// When what only moves elements is made, if several ops of its function read
+/// it: each has a copy of its own (lowering's kerf-sink-shape-ops). Otherwise
+/// empty.
+SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
+  auto isMove = [&](Operation *each) {
+    return !isView(each) && each->getNumOperands() == 1 && movesOrCasts(each) &&
+           !isFloatCast(each);
+  };
+  if (!isMove(op) || !llvm::all_of(orderOf(op).togetherWith(op), isMove))
+    return {};
+  llvm::SmallSetVector<int64_t, 4> times;
+  SmallVector<Operation *> stack = {op};
+  while (!stack.empty())
+    for (OpOperand &use : stack.pop_back_val()->getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
+          partOf(user) != partOf(op) || moves(use))
+        return {};
+      if (isView(user) || orderOf(op).isTogether(op, user))
+        stack.push_back(user);
+      else
+        times.insert(timeOf(user));
+    }
+  if (times.size() < 2)
+    return {};
+  return SmallVector<int64_t>(times.begin(), times.end());
 }
 
 bool StageMemory::isBehindMove(Value view) const {

@@ -31,6 +31,12 @@ struct Buffer {
   bool isGradient;
 };
 
+/// A value that one function of the stage leaves for later ones.
+struct Kept {
+  Part part = Forward; ///< the last that reads it
+  int64_t bytes = 0;   ///< fewer than the value's if it is rounded before
+};
+
 class StageMemory {
 public:
   StageMemory(const Graph &graph, const Solution &solution,
@@ -88,6 +94,7 @@ private:
            moved[move->second].part != partOf(use.getOwner());
   }
   int64_t makeTime(mlir::Operation *def) const;
+  llvm::SmallVector<int64_t> copyTimes(mlir::Operation *op) const;
   /// Whether a view shows what a collective gives.
   bool isBehindMove(mlir::Value view) const;
   bool isAddedInPlace(mlir::Value value, mlir::Operation *user) const;
@@ -135,7 +142,7 @@ private:
   std::vector<Move> moved;
   llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
   /// Roots of values in slots, and the last part of the stage that reads them.
-  llvm::DenseMap<mlir::Value, Part> kept;
+  llvm::DenseMap<mlir::Value, Kept> kept;
   mutable llvm::DenseSet<mlir::Value> given; ///< written over
   std::vector<Buffer> buffers[kParts];
   std::vector<ArenaBuffer> slots; ///< live at times of StageRuns

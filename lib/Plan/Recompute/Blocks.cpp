@@ -1,4 +1,10 @@
 //===- Blocks.cpp - blocks of a step's forward pass -----------------------===//
+//
+// Looking for the longest repetition compares kinds of ops for each period:
+// quadratic in the ops of the forward pass, a comparison of two numbers each.
+// All else is linear.
+//
+//===----------------------------------------------------------------------===//
 #include "Blocks.h"
 
 #include "../Model/Layouts.h"
@@ -10,6 +16,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace kerf;
@@ -85,7 +92,7 @@ private:
   void measure() {
     crossing.assign(ops.size() + 1, 0);
     crossingValues.assign(ops.size() + 1, 0);
-    saved.assign(ops.size(), 0);
+    savedBefore.assign(ops.size() + 1, 0);
     llvm::DenseMap<Operation *, size_t> places;
     for (auto [place, op] : llvm::enumerate(ops))
       places[op] = place;
@@ -99,13 +106,23 @@ private:
           last = std::max(last,
                           found == places.end() ? ops.size() : found->second);
         }
-        for (size_t cut = place + 1; cut <= last; ++cut) {
-          crossing[cut] += wholeBytes(result);
-          ++crossingValues[cut];
+        // As differences to the place before; summed up below.
+        if (last > place) {
+          crossing[place + 1] += wholeBytes(result);
+          ++crossingValues[place + 1];
+        }
+        if (last > place && last < ops.size()) {
+          crossing[last + 1] -= wholeBytes(result);
+          --crossingValues[last + 1];
         }
         if (llvm::any_of(result.getUsers(), isBackward))
-          saved[place] += wholeBytes(result);
+          savedBefore[place + 1] += wholeBytes(result);
       }
+    std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+    std::partial_sum(crossingValues.begin(), crossingValues.end(),
+                     crossingValues.begin());
+    std::partial_sum(savedBefore.begin(), savedBefore.end(),
+                     savedBefore.begin());
   }
 
   /// The longest run of ops in [begin, end) that repeats itself, and of several
@@ -163,10 +180,10 @@ private:
     int64_t held = 0;
     for (size_t i = 0; i <= run.count; ++i)
       held += crossing[run.begin + i * run.period];
-    bool isWorthIt = savedIn(run.begin, run.begin + run.size()) >= 2 * held;
-    for (size_t i = 0; isWorthIt && i < run.count; ++i)
-      blocks.push_back(
-          {run.begin + i * run.period, run.begin + (i + 1) * run.period});
+    if (savedIn(run.begin, run.begin + run.size()) >= 2 * held)
+      for (size_t i = 0; i < run.count; ++i)
+        blocks.push_back(
+            {run.begin + i * run.period, run.begin + (i + 1) * run.period});
     addRepeated(begin, run.begin);
     addRepeated(run.begin + run.size(), end);
   }
@@ -185,10 +202,7 @@ private:
   }
 
   int64_t savedIn(size_t begin, size_t end) const {
-    int64_t bytes = 0;
-    for (size_t place = begin; place < end; ++place)
-      bytes += saved[place];
-    return bytes;
+    return savedBefore[end] - savedBefore[begin];
   }
 
   void addBetweenNecks() {
@@ -209,7 +223,8 @@ private:
   std::vector<size_t> kinds;
   /// By place between ops: bytes and number of values that cross.
   std::vector<int64_t> crossing, crossingValues;
-  std::vector<int64_t> saved; ///< bytes of an op that the backward pass reads
+  /// Bytes that the backward pass reads of ops in front of a place.
+  std::vector<int64_t> savedBefore;
   std::vector<OpRange> blocks;
 };
 

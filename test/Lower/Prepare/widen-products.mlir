@@ -23,3 +23,17 @@ module attributes {exec.target = #exec.target<cpu, half_products = true>} {
     return %0 : tensor<2x4xf16>
   }
 }
+
+// -----
+
+// Gradients of convolutions are products too; the library takes them in float32 alone, operands as well.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[X:.*]] = nn.conv_input_gradient {{.*}} : tensor<1x4x4x4xf32> -> tensor<1x8x8x3xf32>
+// CHECK: nn.cast %[[X]] : (tensor<1x8x8x3xf32>) -> tensor<1x8x8x3xf16>
+// CHECK: %[[W:.*]] = nn.conv_weight_gradient {{.*}} : tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>
+// CHECK: nn.cast %[[W]] : (tensor<4x3x3x3xf32>) -> tensor<4x3x3x3xf16>
+func.func @main(%w: tensor<4x3x3x3xf16>, %x: tensor<1x8x8x3xf16>, %dy: tensor<1x4x4x4xf16>) -> (tensor<1x8x8x3xf16>, tensor<4x3x3x3xf16>) {
+  %0 = nn.conv_input_gradient %dy, %w kernel 3x3 strides 2x2 pad 1x1 : tensor<1x4x4x4xf16> -> tensor<1x8x8x3xf16>
+  %1 = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf16>, tensor<1x4x4x4xf16>
+  return %0, %1 : tensor<1x8x8x3xf16>, tensor<4x3x3x3xf16>
+}

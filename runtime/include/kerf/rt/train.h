@@ -101,7 +101,7 @@ struct TrainOptions {
   TrainLoss loss;
   bool skipNan = false;
   double lossScale = 0; ///< of float16 at the start, a power of two; 0: 65536
-  int64_t lossScaleInterval = 2000; ///< steps after which it doubles
+  int64_t lossScaleInterval = 0; ///< steps after which it doubles; 0: 2000
 
   std::string output, safetensors, log, trace, stats; ///< empty: none
   std::string checkpointDir;
