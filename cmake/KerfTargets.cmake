@@ -46,7 +46,9 @@ function(kerf_compiler_options target)
         <mlir/IR/PatternMatch.h> <mlir/Pass/Pass.h> <mlir/Dialect/Func/IR/FuncOps.h>
         <mlir/Interfaces/SideEffectInterfaces.h> <mlir/IR/OpImplementation.h>)
     endif()
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    if(ARG_WITHOUT_MLIR)
+      # No precompiled header: inline functions of it would need MLIR's library.
+    elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       # The header is compiled with -fPIC; executables would take -fPIE.
       get_target_property(type ${target} TYPE)
       if(type STREQUAL "EXECUTABLE")
@@ -60,9 +62,9 @@ function(kerf_compiler_options target)
 endfunction()
 
 # kerf_add_library(NAME SOURCES a.cpp ... [LINK KerfOther ...] [DEPENDS tablegen ...])
-# A static library of the compiler.
+# A static library of the compiler. WITHOUT_MLIR: programs link it with LLVM alone.
 function(kerf_add_library name)
-  cmake_parse_arguments(ARG "EXCEPTIONS" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS;WITHOUT_MLIR" "" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   kerf_compiler_options(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})

@@ -90,22 +90,30 @@ static bool isValue(Attribute attr, TypedAttr wanted) {
   return attr == wanted;
 }
 
-bool kerf::models::isIdentity(Value tensor, ReductionKind kind) {
+static Value withoutReshards(Value tensor) {
   while (auto reshard = tensor.getDefiningOp<dist::ReshardOp>())
     tensor = reshard.getX();
+  return tensor;
+}
+
+bool kerf::models::isConstantIdentity(Value tensor, ReductionKind kind) {
+  tensor = withoutReshards(tensor);
   Type element = getElementTypeOrSelf(tensor);
-  if (!element.isIntOrFloat())
-    return false;
-  TypedAttr identity = identityOf(kind, element);
   Attribute constant;
-  if (auto fill = tensor.getDefiningOp<linalg::FillOp>()) {
-    return matchPattern(fill.getInputs()[0], m_Constant(&constant)) &&
-           isValue(constant, identity);
-  }
-  if (!matchPattern(tensor, m_Constant(&constant)))
+  if (!element.isIntOrFloat() || !matchPattern(tensor, m_Constant(&constant)))
     return false;
   auto splat = dyn_cast<SplatElementsAttr>(constant);
-  return splat && isValue(splat.getSplatValue<Attribute>(), identity);
+  return splat &&
+         isValue(splat.getSplatValue<Attribute>(), identityOf(kind, element));
+}
+
+bool kerf::models::isIdentity(Value tensor, ReductionKind kind) {
+  if (isConstantIdentity(tensor, kind))
+    return true;
+  auto fill = withoutReshards(tensor).getDefiningOp<linalg::FillOp>();
+  Attribute constant;
+  return fill && matchPattern(fill.getInputs()[0], m_Constant(&constant)) &&
+         isValue(constant, identityOf(kind, fill.getInputs()[0].getType()));
 }
 
 namespace {
@@ -119,7 +127,7 @@ public:
     for (BlockArgument argument : body.getArguments())
       parts[argument] = Part::Fixed;
     for (auto [init, argument] : llvm::enumerate(op.getRegionOutputArgs()))
-      if (isIdentity(op.getDpsInits()[init], ReductionKind::Sum))
+      if (isConstantIdentity(op.getDpsInits()[init], ReductionKind::Sum))
         parts[argument] = Part::Zero;
     for (unsigned operand : group)
       parts[body.getArgument(operand)] = Part::Linear;

@@ -20,8 +20,11 @@ std::optional<Combiner> combinerOf(mlir::linalg::LinalgOp op, unsigned init);
 /// The element that combines with any other to that one.
 mlir::TypedAttr identityOf(ReductionKind kind, mlir::Type element);
 /// Whether all elements of a tensor are `identityOf`: a constant, or a fill.
-/// Sees through reshards.
+/// Sees through reshards. A fill may be in another stage, where it is not seen
+/// any more when the op is built on local shapes: a rule asks for constants,
+/// which each stage has.
 bool isIdentity(mlir::Value tensor, ReductionKind kind);
+bool isConstantIdentity(mlir::Value tensor, ReductionKind kind);
 
 /// Sets linear groups, multipliers and divisors of a rule by the body.
 void addLinearGroups(mlir::linalg::LinalgOp op, ShardingRule &rule);

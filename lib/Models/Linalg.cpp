@@ -25,10 +25,11 @@ using namespace kerf::models;
 
 namespace {
 
-/// Masking operands by 0 masks the products, so the op needs no change.
+/// Masking operands by 0 masks the products, so the op needs no change. With
+/// zero points, which are further inputs, products of 0 are none.
 bool addsProducts(linalg::LinalgOp op) {
-  return linalg::isaContractionOpInterface(op) ||
-         linalg::isaConvolutionOpInterface(op);
+  return op.getNumDpsInputs() == 2 && (linalg::isaContractionOpInterface(op) ||
+                                       linalg::isaConvolutionOpInterface(op));
 }
 
 bool isPlannable(linalg::LinalgOp op) {

@@ -10,7 +10,8 @@
 // No list can deadlock: a receive stands before the first run that needs it, a
 // send right after the run that gives it, and the runs alone have an order in
 // which all can go (levels of the prologue, the simulated pipeline, levels of
-// the update). How long a slot that is sent must stay is found by hold-sends.
+// the update). How long a slot that is sent must stay is found by
+// kerf-hold-sends.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Schedule.h"

@@ -1,6 +1,7 @@
 //===- WrapLines.cpp ------------------------------------------------------===//
 #include "kerf/Support/WrapLines.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // REQUIRES: kerf-opt
 
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // expected-error @below {{'nn.relu' op stands in no group (see form-kernels)}}
+  // expected-error @below {{'nn.relu' op stands in no group (see kerf-form-kernels)}}
   %0 = nn.relu %x : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
@@ -11,7 +11,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // -----
 
 func.func @main(%x: tensor<4x4xf32>) -> tensor<4x2xf32> {
-  // expected-error @below {{'nn.slice' op stands in no group (see form-kernels)}}
+  // expected-error @below {{'nn.slice' op stands in no group (see kerf-form-kernels)}}
   %0 = nn.slice %x from [0, 2] : (tensor<4x4xf32>) -> tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }

@@ -1,5 +1,5 @@
 // The gradients of a layer on GPUs, from tensor ops to buffers: what products could do besides is offered to them where
-// what stands before the offers (prepare, form-groups) makes a kernel of it.
+// what stands before the offers (prepare, kerf-form-groups) makes a kernel of it.
 // RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 

@@ -1,4 +1,4 @@
-// From tensor ops to kernels, calls and buffers: what single passes promise each other (prepare, form-groups, bufferize).
+// From tensor ops to kernels, calls and buffers: what single passes promise each other (prepare, kerf-form-groups, bufferize).
 // RUN: kerf-opt %s --split-input-file --kerf-prepare --kerf-form-groups --kerf-bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 

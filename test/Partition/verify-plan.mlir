@@ -242,13 +242,15 @@ func.func @number(%x: index {dist.sharding = #dist.sharding<>}) {
 // -----
 
 // What is no tensor cannot be sent.
+#number = #dist.sharding<>
+#whole = #dist.sharding<{}>
 dist.mesh @mesh ["pp"=2]
-func.func @crossing(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) -> (tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %c = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<>], stage = 0>} 0 : index
+func.func @crossing(%x: tensor<2xf32> {dist.sharding = #whole}) -> (tensor<2xf32> {dist.sharding = #whole}) {
+  %c = arith.constant {dist.plan = #dist.plan<results = [#number], stage = 0>} 0 : index
   // expected-note @below {{produced here}}
-  %0 = tensor.extract %x[%c] {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<>], results = [#dist.sharding<>], stage = 0>} : tensor<2xf32>
+  %0 = tensor.extract %x[%c] {dist.plan = #dist.plan<operands = [#whole, #number], results = [#number], stage = 0>} : tensor<2xf32>
   // expected-error @below {{plan: is in stage 1 but uses 'f32' of stage 0: only tensors are sent}}
-  %1 = tensor.splat %0 {dist.plan = #dist.plan<operands = [#dist.sharding<>], results = [#dist.sharding<{}>], stage = 1>} : tensor<2xf32>
+  %1 = tensor.splat %0 {dist.plan = #dist.plan<operands = [#number], results = [#whole], stage = 1>} : tensor<2xf32>
   return %1 : tensor<2xf32>
 }
 

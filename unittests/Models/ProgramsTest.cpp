@@ -98,6 +98,29 @@ func.func @f(%x: tensor<4x4x4x6xf64>, %k: tensor<2x2x6x8xf64>, %y: tensor<4x3x3x
      outs(%y : tensor<4x3x3x8xf64>) -> tensor<4x3x3x8xf64>
   return %0 : tensor<4x3x3x8xf64>
 })"},
+    {"a convolution with zero points, over channels that do not divide", R"(
+func.func @f(%x: tensor<2x4x4x5xi32>, %k: tensor<2x2x5x3xi32>, %y: tensor<2x3x3x3xi32>)
+    -> tensor<2x3x3x3xi32> {
+  %p = arith.constant 2 : i32
+  %q = arith.constant 3 : i32
+  %0 = linalg.conv_2d_nhwc_hwcf_q
+     ins(%x, %k, %p, %q : tensor<2x4x4x5xi32>, tensor<2x2x5x3xi32>, i32, i32)
+     outs(%y : tensor<2x3x3x3xi32>) -> tensor<2x3x3x3xi32>
+  return %0 : tensor<2x3x3x3xi32>
+})"},
+    {"a product of sums, which is no sum of products", R"(
+func.func @f(%x: tensor<4x6xf64>, %w: tensor<6x5xf64>) -> tensor<4xf64> {
+  %zero = arith.constant dense<0.0> : tensor<4x5xf64>
+  %0 = linalg.matmul ins(%x, %w : tensor<4x6xf64>, tensor<6x5xf64>)
+                     outs(%zero : tensor<4x5xf64>) -> tensor<4x5xf64>
+  %one = arith.constant dense<1.0> : tensor<4xf64>
+  %1 = linalg.reduce ins(%0 : tensor<4x5xf64>) outs(%one : tensor<4xf64>) dimensions = [1]
+    (%in: f64, %out: f64) {
+      %2 = arith.mulf %in, %out : f64
+      linalg.yield %2 : f64
+    }
+  return %1 : tensor<4xf64>
+})"},
     {"columns that are broadcast, and their sum", R"(
 func.func @f(%x: tensor<6xf64>, %y: tensor<5x6xf64>) -> (tensor<5x6xf64>, tensor<5xf64>) {
   %e = tensor.empty() : tensor<5x6xf64>

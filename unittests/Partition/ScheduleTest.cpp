@@ -2,7 +2,7 @@
 //
 // Programs of p stages and m micro-batches with channels of every kind between
 // them, GPipe and 1F1B: the lists are played against each other in the
-// strictest way that a runtime may (verify-after-partition), and in a few
+// strictest way that a runtime may (kerf-verify-after-partition), and in a few
 // random orders. The functions are empty: what matters is who waits for whom.
 //
 //===----------------------------------------------------------------------===//

@@ -45,7 +45,7 @@ def Dist_ReshardOp : Op<Dist_Dialect, "reshard", [Pure,
     %r = dist.reshard %x to <{"tp"}, {}> : tensor<6x4xf32>
     ```
 
-    On local shapes the op names both ends and the global type; `lower-reshards`
+    On local shapes the op names both ends and the global type; `kerf-lower-reshards`
     turns it into collectives:
 
     ```mlir

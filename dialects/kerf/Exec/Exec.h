@@ -43,7 +43,7 @@ dist::MeshAttr getMesh(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kMesh = "exec.mesh";
 
 /// On the ops into which an optimizer's update was expanded
-/// (expand-optimizer-updates).
+/// (kerf-expand-optimizer-updates).
 inline constexpr llvm::StringLiteral kUpdateMark = "exec.update";
 /// On views and positions that depend on parameters alone: computed once, at
 /// load.

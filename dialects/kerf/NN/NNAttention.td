@@ -1,7 +1,7 @@
 //===- NNAttention.td - attention as a whole --------------*- tablegen -*-===//
 //
 // Attention that cuDNN computes in one kernel, without storing the matrix of
-// scores. --recognise-attention makes these ops for targets with such a call; all
+// scores. --kerf-recognise-attention makes these ops for targets with such a call; all
 // others keep matmul, softmax, matmul. All interfaces are in Attention.cpp.
 //
 //===----------------------------------------------------------------------===//

@@ -3,7 +3,7 @@
 // Problem: a function that computes outputs from inputs, a loss on the outputs
 // and an optimizer make one step of training: forward, loss, backward and
 // update; state that outlives the step is in mutable sources. docs/Training.md
-// is the contract of the result; verify-after-autodiff checks it.
+// is the contract of the result; kerf-verify-after-autodiff checks it.
 //
 // Idea: reverse mode over the function, one vector-Jacobian product per op
 // through DifferentiableInterface. The only ops named here are those with

@@ -4,7 +4,7 @@
 // statistics of BatchNorm, gradients of a bias) has no work for many threads.
 //
 // Idea: lowering makes it two, one over parts and one over their results
-// (split-reductions). The second cannot be in a kernel with the first, so
+// (kerf-split-reductions). The second cannot be in a kernel with the first, so
 // planning must know where there are two.
 //
 //===----------------------------------------------------------------------===//

@@ -25,10 +25,10 @@ void buildPreparePipeline(mlir::OpPassManager &passes);
 /// lib/Lower/Fusion).
 void buildFormGroupsPipeline(mlir::OpPassManager &passes);
 
-/// For a device other than the CPU set-target, those two, then bufferize,
-/// work-in-place, plan-arenas, verify-after-lower. What cannot be lowered is an
-/// error at its op; the module is then valid, but neither what it was nor what
-/// it should be.
+/// For a device other than the CPU kerf-set-target, those two, then
+/// kerf-bufferize, kerf-work-in-place, kerf-plan-arenas,
+/// kerf-verify-after-lower. What cannot be lowered is an error at its op; the
+/// module is then valid, but neither what it was nor what it should be.
 void buildLowerPipeline(mlir::OpPassManager &passes,
                         exec::Device device = exec::Device::Cpu);
 

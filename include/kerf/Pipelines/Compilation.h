@@ -75,7 +75,7 @@ struct CompilationOptions {
   std::string ptxas;
   bool hostKernels = false;
   /// What exporters spell in many ways is brought to one form
-  /// (simplify-import).
+  /// (kerf-simplify-import).
   bool simplify = true;
   /// Attention as one call, where products are rounded to bf16 or f16.
   bool fusedAttention = false;

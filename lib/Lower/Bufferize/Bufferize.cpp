@@ -447,7 +447,7 @@ private:
     }
     failedOnce = true;
     if (isa<nn::NNDialect>(op->getDialect()))
-      op->emitOpError("stands in no group (see form-kernels)");
+      op->emitOpError("stands in no group (see kerf-form-kernels)");
     else
       op->emitError("cannot be lowered: ") << op->getName();
   }

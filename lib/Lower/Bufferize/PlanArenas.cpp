@@ -6,8 +6,8 @@
 // its last use (Lives.h), and solve (Arena.h). A stage's arena has the
 // functions' scratch memory first, slots behind it.
 //
-// Invariant: what verify-after-lower checks: buffers that are live together do
-// not overlap.
+// Invariant: what kerf-verify-after-lower checks: buffers that are live
+// together do not overlap.
 //
 //===----------------------------------------------------------------------===//
 #include "Lives.h"

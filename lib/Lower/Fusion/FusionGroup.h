@@ -3,8 +3,8 @@
 // Lowering's answers to the questions of kerf/Fusion/Groups.h, which forms and
 // orders the groups of ops that no library call computes. Code generation
 // decides what one kernel can compute (canFuse). Shape ops were sunk to their
-// users (sink-shape-ops) and belong to them; one becomes a group of its own
-// only if its result must be in memory, and is then a view if possible
+// users (kerf-sink-shape-ops) and belong to them; one becomes a group of its
+// own only if its result must be in memory, and is then a view if possible
 // (isAlias). Ops that are computed at load (exec.at_load) form groups of their
 // own.
 //
@@ -17,8 +17,8 @@
 namespace kerf {
 
 /// The groups of a block whose shape ops and inline constants are sunk
-/// (sink-shape-ops). Fails, with an error, only where code generation refuses a
-/// single op.
+/// (kerf-sink-shape-ops). Fails, with an error, only where code generation
+/// refuses a single op.
 mlir::FailureOr<FusionGroups> formLocalGroups(mlir::Block &block);
 
 /// The order in which they run, before the dependences of BlockOrder.h are

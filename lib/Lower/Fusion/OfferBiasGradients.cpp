@@ -8,8 +8,8 @@
 // Idea: the program keeps its kernel. If a kernel computes nothing but the sums
 // of an operand of a product over the dimension that the product contracts, the
 // product gets an offer: it may write the kernel's buffer, and at load the
-// runtime chooses one of the two. Sums in parts (split-reductions) qualify as
-// well: since their readers add the parts, the first part may hold the whole
+// runtime chooses one of the two. Sums in parts (kerf-split-reductions) qualify
+// as well: since their readers add the parts, the first part may hold the whole
 // sum. Casts between the two are allowed: the sum is then taken over rounded
 // elements, as the product reads them.
 //

@@ -5,7 +5,7 @@
 // in 16 bits and widened where it is read. A sum with a wide tensor behind a
 // matmul, gradients of weights and what leaves the function stay wide. Asks
 // for casts to the type in which a value travels, so it comes before
-// drop-transfer-casts. Linear in the number of ops.
+// kerf-drop-transfer-casts. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"

@@ -287,7 +287,7 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
 }
 
 /// What only moves elements does so in front of its first reader, or at the end
-/// for another function (lowering's sink-shape-ops).
+/// for another function (lowering's kerf-sink-shape-ops).
 void FunctionOrder::placeShapeOps(Block &block,
                                   const FusionQuestions &questions) {
   auto isShapeOp = [](Operation *op) {
@@ -334,7 +334,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
     bool waits = false;
     for (Operation *op : map.groups[group].ops) {
       // What devices sum in the update they start as soon as it is made
-      // (overlap-collectives).
+      // (kerf-overlap-collectives).
       bool starts = answers.isOfUpdate(op) &&
                     llvm::any_of(answers.readsOf(op), [&](OpOperand *read) {
                       return answers.isApart(*read);

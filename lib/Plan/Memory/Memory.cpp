@@ -503,7 +503,7 @@ void StageMemory::addAll() {
 }
 
 /// The function that partition makes one with the update when it runs last
-/// (join-updates): gradients are then summed over devices behind it, and
+/// (kerf-join-updates): gradients are then summed over devices behind it, and
 /// neither sends anything to another stage.
 std::optional<Part> StageMemory::joinedWithUpdate() {
   ArrayRef<StageRuns::Run> all = runs.all();

@@ -112,8 +112,8 @@ std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   return times;
 }
 
-/// As partition's insert-reshards: what a parameter becomes is the same for all
-/// micro-batches, so it is made in front of them.
+/// As partition's kerf-insert-reshards: what a parameter becomes is the same
+/// for all micro-batches, so it is made in front of them.
 Part StageMemory::partOfMove(OpOperand &use) const {
   Operation *op = use.getOwner();
   bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
@@ -125,8 +125,8 @@ Part StageMemory::partOfMove(OpOperand &use) const {
 
 void StageMemory::listMoves() {
   // Forward and backward share what they want alike, as do prologue and update
-  // (partition's insert-reshards), but for what a pass gathers for itself. Each
-  // function fills padding by itself.
+  // (partition's kerf-insert-reshards), but for what a pass gathers for itself.
+  // Each function fills padding by itself.
   std::map<std::tuple<void *, LayoutId, int>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
@@ -188,7 +188,7 @@ int64_t StageMemory::readTime(OpOperand &use) const {
 
 int64_t StageMemory::makeTime(Operation *def) const {
   // What moves elements for a collective does so right before it, as for any
-  // other reader (lowering's sink-shape-ops).
+  // other reader (lowering's kerf-sink-shape-ops).
   if (def->getNumResults() == 1 && def->hasOneUse() && movesOrCasts(def) &&
       !isFloatCast(def))
     if (auto move = moveOf.find(&*def->use_begin()); move != moveOf.end())
@@ -197,7 +197,8 @@ int64_t StageMemory::makeTime(Operation *def) const {
 }
 
 /// When what only moves elements is made, if several ops of its function read
-/// it: each has a copy of its own (lowering's sink-shape-ops). Otherwise empty.
+/// it: each has a copy of its own (lowering's kerf-sink-shape-ops). Otherwise
+/// empty.
 SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
   auto isMove = [&](Operation *each) {
     return !isView(each) && each->getNumOperands() == 1 && movesOrCasts(each) &&

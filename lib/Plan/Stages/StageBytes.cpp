@@ -36,7 +36,7 @@ static int64_t bytesOfElement(Value value) {
 
 /// Bytes of one element of the sum of `accumulate` when it is sent: of the type
 /// of the cast behind it if another cast restores its type
-/// (sum-before-crossing).
+/// (kerf-sum-before-crossing).
 static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
   auto onlyUser = [](Value value) -> Operation * {
     return value.hasOneUse() ? *value.user_begin() : nullptr;
@@ -140,7 +140,7 @@ private:
     return heldBy(value) != graph.resultLayout(solution, value);
   }
 
-  /// As sum-before-crossing does.
+  /// As kerf-sum-before-crossing does.
   void findSummedUses() {
     auto sends = [&](OpOperand &part) {
       return stageOf(part.get().getDefiningOp()) != stageOf(part.getOwner());
@@ -231,7 +231,7 @@ private:
       send(value, made, to, bytes, batch.isOfStep(value) ? 1 : micro);
   }
 
-  /// As insert-reshards does.
+  /// As kerf-insert-reshards does.
   void bring(OpOperand &use, int64_t out,
              std::set<std::tuple<LayoutId, int64_t, dist::Phase>> &known) {
     Graph::OpCost cost = graph.moveCostOf(solution, use);

@@ -5,12 +5,12 @@
 // stages.
 //
 // * Uses that want the same layout, in the same stage and part of the step,
-//   share one reshard (partition's insert-reshards).
+//   share one reshard (partition's kerf-insert-reshards).
 // * A source or input is brought to its shared layout in each stage that uses
 //   it; any other value is brought there by its maker and sent in that layout.
 // * A value is sent once to each stage that uses it, in each micro-batch; but
 //   once per step if it is made once per step or summed over micro-batches
-//   before it is sent (sum-before-crossing: tied weights).
+//   before it is sent (kerf-sum-before-crossing: tied weights).
 // * A source that several stages use is sent to the others when it changes.
 //
 // Linear in the uses.

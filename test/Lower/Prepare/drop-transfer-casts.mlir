@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --kerf-drop-transfer-casts | FileCheck %s
 // REQUIRES: kerf-opt
 
-// Without the attribute both casts are the same: merge-equal-ops makes one of them.
+// Without the attribute both casts are the same: kerf-merge-equal-ops makes one of them.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: nn.cast %arg0 :
 // CHECK-NEXT: nn.cast %arg0 :
