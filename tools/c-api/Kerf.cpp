@@ -89,6 +89,10 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
     axes.push_back(name);
     devices *= size;
   }
+  json::Array recompute;
+  for (const plan::RecomputedBlock &block : plan.recomputed)
+    recompute.push_back(
+        json::Object{{"first", block.first}, {"last", block.last}});
   bool isScheduled =
       plan.isTraining && (plan.stages.size() > 1 || plan.microBatches > 1);
   json::Object document{
@@ -103,7 +107,10 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
       {"objective", json::Object{{"kind", plan::toString(plan.objective)},
                                  {"cost", plan.cost},
                                  {"lower_bound", plan.lowerBound}}},
-      {"values", plan::valuesToJson(module)}};
+      {"goal", plan.isTraining ? "train" : "inference"},
+      {"zero", static_cast<int64_t>(plan.zero)},
+      {"recompute", std::move(recompute)},
+      {"values", plan::valuesToJson(module, plan.zero)}};
   return llvm::formatv("{0:2}\n", json::Value(std::move(document))).str();
 }
 
