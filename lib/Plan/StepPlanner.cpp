@@ -191,8 +191,11 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message = std::move(*wrong);
     return failure();
   }
+  bool isCutShort = !unsearched.empty() ||
+                    (options.deadlineSeconds > 0 &&
+                     asItIs().elapsed() > 0.9 * options.deadlineSeconds);
   Infeasibility why = explainInfeasible(
-      options, leastMemory(), candidateNotes(summaries()),
+      options, leastMemory(), candidateNotes(summaries()), isCutShort,
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.

@@ -44,8 +44,6 @@ template <typename... Ts> std::string cat(const Ts &...parts) {
 inline std::string shapeString(const std::vector<int64_t> &shape) {
   if (shape.empty())
     return "scalar";
-  if (shape.size() == 1)
-    return "[" + std::to_string(shape[0]) + "]";
   std::string text;
   for (size_t i = 0; i < shape.size(); ++i)
     text += (i ? "x" : "") + std::to_string(shape[i]);

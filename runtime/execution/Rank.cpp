@@ -67,6 +67,7 @@ void Rank::load(ParameterStore &store, const StepIo &io, bool trace) {
     prepareStaging();
   findAwaitedSends();
   seconds.resize(stageDesc.instructions.size());
+  stepSplits.reserve(kMaxSplits);
 }
 
 void Rank::loadParameters(ParameterStore &store) {
@@ -427,7 +428,12 @@ void Rank::recordSplit() {
       channels += entry.seconds;
   // Collectives run inside functions, transfers between them.
   StepSplit sums = {functions - collectives, collectives + channels};
-  stepSplits.push_back({sums.compute - splitSums.compute,
-                        sums.communication - splitSums.communication});
+  StepSplit split = {sums.compute - splitSums.compute,
+                     sums.communication - splitSums.communication};
   splitSums = sums;
+  // A step allocates nothing: of a long run the last steps are kept.
+  if (stepSplits.size() < kMaxSplits)
+    stepSplits.push_back(split);
+  else
+    stepSplits[nextSplit++ % kMaxSplits] = split;
 }

@@ -51,8 +51,8 @@ public:
   }
   /// Seconds between the inputs and the outputs of each step on the device.
   const std::vector<double> &deviceSeconds() const { return workSeconds; }
-  /// Seconds of each step in which this rank computes, and in which it
-  /// communicates or waits for it.
+  /// Seconds of each of the last steps in which this rank computes, and in
+  /// which it communicates or waits for it.
   struct StepSplit {
     double compute = 0, communication = 0;
   };
@@ -137,6 +137,8 @@ private:
   std::vector<SendState> sends; ///< by ordinal
   std::vector<double> seconds, workSeconds;
   std::vector<StepSplit> stepSplits;
+  static constexpr size_t kMaxSplits = 4096;
+  size_t nextSplit = 0;
   StepSplit splitSums; ///< of all steps
   int64_t heldBytes = 0, libraryScratchBytes = 0;
   std::atomic<int64_t> position{0};

@@ -70,13 +70,20 @@ std::string joined(const std::vector<std::string> &names) {
   return text.empty() ? "none" : text;
 }
 
-/// "f32 8x32", or "f32 [batch, 32]" where sizes are open.
+/// A type as f32 2x3; one dimension in brackets, so that it looks like a shape.
+std::string typeText(kerf_dtype_t dtype, const std::vector<int64_t> &shape) {
+  std::string text = cat(kerf_dtype_name(dtype), " ");
+  return shape.size() == 1 ? cat(text, "[", shape[0], "]")
+                           : text + shapeString(shape);
+}
+
+/// The same, or "f32 [batch, 32]" where sizes are open.
 std::string typed(const InputSpec &input) {
   std::string text = kerf_dtype_name(input.dtype);
   bool isOpen = std::any_of(input.shape.begin(), input.shape.end(),
                             [](int64_t size) { return size < 0; });
   if (!isOpen)
-    return text + " " + shapeString(input.shape);
+    return typeText(input.dtype, input.shape);
   text += " [";
   for (size_t i = 0; i < input.shape.size(); ++i) {
     bool isNamed = input.shape[i] < 0 && i < input.symbols.size();
@@ -124,10 +131,9 @@ GivenInput fitting(const DataArray &array, const std::string &file,
                    const InputSpec &input) {
   if (!array.error.empty())
     wrong(file + ": " + array.error);
-  std::string is =
-      cat(file, array.name.empty() ? "" : ":" + array.name, ": is ",
-          kerf_dtype_name(array.dtype), " ", shapeString(array.shape),
-          ", input \"", input.name, "\" expects ", typed(input));
+  std::string is = cat(file, array.name.empty() ? "" : ":" + array.name,
+                       ": is ", typeText(array.dtype, array.shape),
+                       ", input \"", input.name, "\" expects ", typed(input));
   GivenInput given = {file,        0,          array.dtype,
                       array.shape, array.data, array.owner};
   if (input.takesAny)

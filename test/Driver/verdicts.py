@@ -65,15 +65,17 @@ expect_error(checks, "random and too little memory",
              ["plan", models / "mlp/model.onnx", "--dim", "batch=8", "--devices=cpu:4", "--memory-limit=2KiB", "--solver=random"], 4,
              ["no plan fits in memory", "the smallest plan that is known needs about [1-9]"])
 # A step that trains, whose meshes need from the least to many times as much.
-training = [models.parent / "training/gpt2/model.onnx", "--dim=batch=32", "--machine=h100-8", "--train",
+training = [models.parent / "training/gpt2/model.onnx", "--dim=batch=32", "--machine=h100-8", "--mesh=pp=4,dp=2", "--train",
             "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
 refused = kerf("plan", *training, "--memory-limit=20KiB")
 found = re.search(SMALLEST, refused.stderr, re.M)
 checks.expect("training is refused", refused.returncode == 4 and found and "; and " in refused.stderr, refused.stderr)
 if found:
-    half = kerf("plan", *training, f"--memory-limit={int(found[1]) // 2}B", "--deadline=10")
+    half = kerf("plan", *training, f"--memory-limit={int(found[1]) // 2}B")
     checks.expect(f"training does not fit in half of {found[1]}", half.returncode == 4, half.stdout)
-    checks.expect("candidates have their micro-batches and bytes", re.search(r"with \d+ micro-batches \([0-9.]+ [KM]iB\)", half.stderr), half.stderr)
+    checks.expect("no deadline is blamed", "deadline" not in half.stderr, half.stderr)
+    most = kerf("plan", *training, f"--memory-limit={int(found[1]) * 4 // 5}B")
+    checks.expect("candidates have their micro-batches and bytes", re.search(r"with \d+ micro-batches .*\([0-9.]+ [KM]iB\)", most.stderr), most.stderr)
 
 # Hints: the smallest set that conflicts, and memory is not blamed.
 weight = "--shard=layers.0.weight="

@@ -232,7 +232,7 @@ TEST_F(Training, LearnsAndWrites) {
   std::string text;
   ASSERT_EQ(run(&text), 0);
   EXPECT_THAT(text, HasSubstr("trained 200 steps: loss"));
-  EXPECT_THAT(text, HasSubstr(", 16 bytes sent per rank and step"));
+  EXPECT_THAT(text, HasSubstr(", 16 B sent per rank and step"));
   std::vector<json> lines = log();
   ASSERT_EQ(lines.size(), 200u);
   EXPECT_EQ(lines[0]["step"], 1);

@@ -153,7 +153,7 @@ static void findSmall(PlanOptions options, int64_t tooLittle,
 Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                                             LeastMemory least,
                                             const std::string &notes,
-                                            TryPlan tryOut) {
+                                            bool isCutShort, TryPlan tryOut) {
   Infeasibility result;
   PlanOptions options = given;
   auto tryPlan = [&](const PlanOptions &trial) {
@@ -254,9 +254,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   result.message += ", the limit is " + bytes(*limit) + notes +
                     "\nnote: more devices, or option mesh with more tp or pp, "
                     "need less of each";
-  if (!isProven && options.deadlineSeconds > 0)
-    result.message += "\nnote: option deadline ended the search: there may be "
-                      "a plan that a longer one finds";
+  if (!isProven && isCutShort)
+    result.message += "\nnote: the search ended at its time: there may be a "
+                      "plan that a longer option deadline finds";
   if (isProven && isKnown)
     result.message += "\nnote: the smallest plan that is known needs about " +
                       bytes(least.predicted);

@@ -38,9 +38,11 @@ struct LeastMemory {
 };
 
 /// Why there is no plan under `options`. `least`: of the search that found
-/// none; `notes`: how each candidate ended, one per line.
+/// none; `notes`: how each candidate ended, one per line; `isCutShort`: the
+/// time that it had was over.
 Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
-                                const std::string &notes, TryPlan tryPlan);
+                                const std::string &notes, bool isCutShort,
+                                TryPlan tryPlan);
 
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
