@@ -95,12 +95,12 @@ def refused(name, arguments, code, *patterns):
 # Wrong use: exit 2.
 refused("no-package", [], 2, "package")
 refused("unknown-flag", [good, "--burn"], 2, "burn")
-refused("no-input", [good, *RUN], 2, r'input "x" \(f32 8\) is missing.*--seed')
+refused("no-input", [good, *RUN], 2, r'input "x" \(f32 \[8\]\) is missing.*--seed')
 refused("unknown-input", [good, *RUN, "--input=z=1"], 2, r'no input "z", there are: x')
 refused("twice", [good, *RUN, "--input=x=1", "--input=x=2"], 2, r'"x" is given twice')
 refused("no-file", [good, *RUN, "--input=x=@/nonexistent.npy"], 2, "cannot open")
 refused("shape", [good, *RUN, npy("short.npy", 1, 2)], 2, r'is f32 \[2\], input "x" expects f32 \[8\]')
-refused("type", [good, *RUN, npy("ints.npy", *range(8), dtype=np.int64)], 2, r"is i64 8, .* f32 8")
+refused("type", [good, *RUN, npy("ints.npy", *range(8), dtype=np.int64)], 2, r"is i64 \[8\], .* f32 \[8\]")
 refused("bad-number", [good, *RUN, "--input=x=abc"], 2, "neither")
 refused("bad-inject", [good, *RUN, x, "--inject=rank=1,fault=burn"], 2, "die|hang|skip")
 
