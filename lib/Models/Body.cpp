@@ -53,34 +53,6 @@ std::optional<Combiner> kerf::models::combinerOf(linalg::LinalgOp op,
   return Combiner{*kind, combine, &value};
 }
 
-TypedAttr kerf::models::identityOf(ReductionKind kind, Type element) {
-  if (auto type = dyn_cast<FloatType>(element)) {
-    const llvm::fltSemantics &semantics = type.getFloatSemantics();
-    switch (kind) {
-    case ReductionKind::Sum:
-      return FloatAttr::get(type, APFloat::getZero(semantics));
-    case ReductionKind::Prod:
-      return FloatAttr::get(type, APFloat(semantics, 1));
-    case ReductionKind::Max:
-      return FloatAttr::get(type, APFloat::getInf(semantics, true));
-    case ReductionKind::Min:
-      return FloatAttr::get(type, APFloat::getInf(semantics));
-    }
-  }
-  unsigned width = element.getIntOrFloatBitWidth();
-  switch (kind) {
-  case ReductionKind::Sum:
-    return IntegerAttr::get(element, APInt::getZero(width));
-  case ReductionKind::Prod:
-    return IntegerAttr::get(element, APInt(width, 1));
-  case ReductionKind::Max:
-    return IntegerAttr::get(element, APInt::getSignedMinValue(width));
-  case ReductionKind::Min:
-    return IntegerAttr::get(element, APInt::getSignedMaxValue(width));
-  }
-  llvm_unreachable("bad ReductionKind");
-}
-
 static bool isValue(Attribute attr, TypedAttr wanted) {
   if (auto number = dyn_cast_or_null<FloatAttr>(attr)) {
     auto other = dyn_cast<FloatAttr>(wanted);

@@ -3,6 +3,7 @@
 #define KERF_LIB_MODELS_BODY_H
 
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/Identity.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -17,8 +18,6 @@ struct Combiner {
 /// None: not by one op that is associative and commutative.
 std::optional<Combiner> combinerOf(mlir::linalg::LinalgOp op, unsigned init);
 
-/// The element that combines with any other to that one.
-mlir::TypedAttr identityOf(ReductionKind kind, mlir::Type element);
 /// Whether all elements of a tensor are `identityOf`: a constant, or a fill.
 /// Sees through reshards. A fill may be in another stage, where it is not seen
 /// any more when the op is built on local shapes: a rule asks for constants,

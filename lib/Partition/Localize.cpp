@@ -11,6 +11,7 @@
 #include "kerf/Dist/Entry.h"
 #include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/Identity.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -25,39 +26,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
-
-/// The neutral element of a reduction.
-static TypedAttr identityOf(ReductionKind kind, Type type) {
-  if (auto floatType = dyn_cast<FloatType>(type)) {
-    const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
-    switch (kind) {
-    case ReductionKind::Sum:
-      return FloatAttr::get(type, APFloat::getZero(semantics));
-    case ReductionKind::Prod:
-      return FloatAttr::get(type, APFloat(semantics, 1));
-    case ReductionKind::Max:
-      return FloatAttr::get(type, APFloat::getInf(semantics, true));
-    case ReductionKind::Min:
-      return FloatAttr::get(type, APFloat::getInf(semantics));
-    }
-  }
-  unsigned width = type.getIntOrFloatBitWidth();
-  // i1 is a truth value, not a signed number.
-  bool isSigned = width > 1 && !type.isUnsignedInteger();
-  switch (kind) {
-  case ReductionKind::Sum:
-    return IntegerAttr::get(type, APInt::getZero(width));
-  case ReductionKind::Prod:
-    return IntegerAttr::get(type, APInt(width, 1));
-  case ReductionKind::Max:
-    return IntegerAttr::get(type, isSigned ? APInt::getSignedMinValue(width)
-                                           : APInt::getMinValue(width));
-  case ReductionKind::Min:
-    return IntegerAttr::get(type, isSigned ? APInt::getSignedMaxValue(width)
-                                           : APInt::getMaxValue(width));
-  }
-  llvm_unreachable("bad ReductionKind");
-}
 
 namespace {
 
