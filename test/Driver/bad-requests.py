@@ -140,8 +140,23 @@ jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is a
 jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
 jobs.append((expect_error, checks, "no-command", [], 2, ["no command is given, expected one of .*plan"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
+jobs.append((expect_error, checks, "swapped letters", ["rnu"], 2, ["unknown command 'rnu', did you mean run"]))
+jobs.append((expect_error, checks, "a flag of another command", ["plan", *MLP, "--diff", "x"], 2, ["unknown argument --diff, which is of kerf report"]))
+jobs.append((expect_error, checks, "no memory", ["plan", *MLP, "--memory-limit=0B"], 2, ["--memory-limit: '0B', expected more than 0"]))
+jobs.append((expect_error, checks, "a choice", ["plan", *MLP, "--precision=fp32"], 2, ["--precision: 'fp32', expected f32, tf32, bf16, f16 or fp16"]))
+jobs.append((expect_error, checks, "a dimension", ["plan", MLP[0], "--dim", "bacth=8"], 2, ['no input has a dimension "bacth", expected batch']))
+jobs.append((expect_error, checks, "input folder", ["run", *MLP, f"--input={OUT / 'folder'}"], 2, ["is a folder, expected a file"]))
+np.save(OUT / "empty.npy", np.zeros((0, 32), np.float32))
+jobs.append((expect_error, checks, "no samples", ["run", MLP[0], f"--input={OUT / 'empty.npy'}"], 2, ['empty.npy: dimension "batch" of input "x" is empty']))
+jobs.append((expect_error, checks, "plan of training", ["plan", *MLP, spoiled("train", lambda plan: plan.update(goal="train"))], 2,
+             ["is a plan of a step that trains, expected one of inference"]))
 in_parallel(jobs)
 checks.expect("the old package is as it was", (before / "manifest.json").read_text() == "mine")
+# A step and its parts are medians of the same steps.
+ran = kerf("run", *MLP, "--seed=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=9", "-q", "--stats", OUT / "run.json")
+time = json.loads((OUT / "run.json").read_text())["time"] if ran.returncode == 0 else {}
+checks.expect("parts of a step", time and 0 < time["compute_seconds"] <= time["step_seconds"] and
+              time["exposed_communication_seconds"] <= time["step_seconds"], str(time) + ran.stderr)
 # Asked by hand, everything helps.
 for command in ("", "plan", "compile", "run", "verify", "inspect"):
     helped = kerf(*([command] if command else []), "--help")
