@@ -36,6 +36,8 @@ import time
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Each compilation is to be a whole one: no kernels are kept from one to the next.
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
 MODELS = ROOT / "test/Inputs/models"
 TRAINED = ROOT / "test/Inputs/training"
 STEPS = 3

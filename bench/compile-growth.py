@@ -19,6 +19,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Each compilation is to be a whole one: no kernels are kept from one to the next.
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
 OUT = ROOT / "build/bench/compile-growth"
 STEP = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw", "--dim=batch=8"]
 

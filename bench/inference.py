@@ -20,6 +20,8 @@ import numpy as np
 import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Each compilation is to be a whole one: no kernels are kept from one to the next.
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
 CACHE = pathlib.Path(os.environ.get("KERF_CACHE_DIR", ROOT / "build/models"))
 KERF = ROOT / "build/bin/kerf"
 OUT = ROOT / "build/bench"

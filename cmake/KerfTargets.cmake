@@ -15,8 +15,66 @@ if(KERF_FUZZERS)
   target_compile_definitions(kerf_options INTERFACE _GLIBCXX_ASSERTIONS)
 endif()
 
-# What everything that includes MLIR's headers needs; a precompiled header
-# halves the time of a file.
+# Sets of headers that are compiled once. A target names its set with PRECOMPILED
+# (default: mlir); that is a matter of speed alone, each file includes what it
+# needs, and CMAKE_DISABLE_PRECOMPILE_HEADERS shows that it does.
+set(KERF_HEADERS_mlir
+  <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/Dialect.h>
+  <mlir/IR/PatternMatch.h> <mlir/Pass/Pass.h> <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/Interfaces/SideEffectInterfaces.h> <mlir/IR/OpImplementation.h>)
+set(KERF_HEADERS_nn ${KERF_HEADERS_mlir} <kerf/NN/NN.h>)
+set(KERF_HEADERS_lower ${KERF_HEADERS_nn} <kerf/Exec/Exec.h>)
+set(KERF_HEADERS_codegen ${KERF_HEADERS_lower}
+  <llvm/IR/IRBuilder.h> <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/GPU/IR/GPUDialect.h>
+  <mlir/Dialect/LLVMIR/LLVMDialect.h>)
+set(KERF_HEADERS_upstream ${KERF_HEADERS_mlir}
+  <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/Linalg/IR/Linalg.h> <mlir/Dialect/Math/IR/Math.h>
+  <mlir/Dialect/Tensor/IR/Tensor.h>)
+set(KERF_HEADERS_tests ${KERF_HEADERS_lower} <gmock/gmock.h> <gtest/gtest.h>)
+set(KERF_HEADERS_commands ${KERF_HEADERS_mlir} <kerf/Pipelines/Compilation.h> <CLI/CLI.hpp> <llvm/Support/JSON.h>)
+set(KERF_HEADERS_runtime_tests <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <string> <vector>)
+# Nobody waits for a test's own code as one does for its compilation.
+set(KERF_FLAGS_tests $<$<CONFIG:Release>:-O1>)
+set(KERF_FLAGS_runtime_tests ${KERF_FLAGS_tests})
+
+# kerf_precompile(TARGET SET [EXCEPTIONS]): the target's headers, from a set that
+# is compiled for all targets that name it.
+function(kerf_precompile target set)
+  cmake_parse_arguments(SET "EXCEPTIONS" "" "" ${ARGN})
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  set(pch kerf_pch_${set})
+  if(NOT TARGET ${pch})
+    file(WRITE ${PROJECT_BINARY_DIR}/${pch}.cpp "")
+    add_library(${pch} OBJECT ${PROJECT_BINARY_DIR}/${pch}.cpp)
+    target_link_libraries(${pch} PUBLIC kerf_options)
+    foreach(dir ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+      target_include_directories(${pch} PUBLIC ${dir}/include ${dir}/dialects)
+    endforeach()
+    target_include_directories(${pch} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+    target_compile_definitions(${pch} PUBLIC ${LLVM_DEFINITIONS_LIST})
+    if(NOT SET_EXCEPTIONS)
+      target_compile_options(${pch} PRIVATE -fno-exceptions)
+    endif()
+    target_compile_options(${pch} PUBLIC "SHELL:-Xclang -fno-pch-timestamp")
+    target_compile_options(${pch} PRIVATE ${KERF_FLAGS_${set}})
+    target_precompile_headers(${pch} PRIVATE ${KERF_HEADERS_${set}})
+    if(TARGET KerfDialectsIncGen)
+      add_dependencies(${pch} KerfDialectsIncGen)
+    endif()
+  endif()
+  # The headers are compiled with -fPIC; executables would take -fPIE.
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp" ${KERF_FLAGS_${set}})
+  target_precompile_headers(${target} REUSE_FROM ${pch})
+endfunction()
+
+# What everything that includes MLIR's headers needs.
 function(kerf_compiler_options target)
   target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:kerf_options>)
   foreach(dir ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
@@ -31,40 +89,21 @@ function(kerf_compiler_options target)
   target_compile_definitions(${target} PUBLIC ${LLVM_DEFINITIONS_LIST})
   if(NOT ARG_EXCEPTIONS)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
-    if(NOT TARGET kerf_pch)
-      file(WRITE ${PROJECT_BINARY_DIR}/pch.cpp "")
-      add_library(kerf_pch OBJECT ${PROJECT_BINARY_DIR}/pch.cpp)
-      target_link_libraries(kerf_pch PUBLIC kerf_options)
-      target_include_directories(kerf_pch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-      target_compile_definitions(kerf_pch PUBLIC ${LLVM_DEFINITIONS_LIST})
-      target_compile_options(kerf_pch PRIVATE -fno-exceptions)
-      if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-        target_compile_options(kerf_pch PUBLIC "SHELL:-Xclang -fno-pch-timestamp")
-      endif()
-      target_precompile_headers(kerf_pch PRIVATE
-        <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/Dialect.h>
-        <mlir/IR/PatternMatch.h> <mlir/Pass/Pass.h> <mlir/Dialect/Func/IR/FuncOps.h>
-        <mlir/Interfaces/SideEffectInterfaces.h> <mlir/IR/OpImplementation.h>)
+  endif()
+  # Without MLIR: inline functions of the headers would need MLIR's library.
+  if(NOT ARG_EXCEPTIONS AND NOT ARG_WITHOUT_MLIR)
+    if(NOT ARG_PRECOMPILED)
+      set(ARG_PRECOMPILED mlir)
     endif()
-    if(ARG_WITHOUT_MLIR)
-      # No precompiled header: inline functions of it would need MLIR's library.
-    elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      # The header is compiled with -fPIC; executables would take -fPIE.
-      get_target_property(type ${target} TYPE)
-      if(type STREQUAL "EXECUTABLE")
-        set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-        target_compile_options(${target} PRIVATE -fPIC)
-      endif()
-      target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-      target_precompile_headers(${target} REUSE_FROM kerf_pch)
-    endif()
+    kerf_precompile(${target} ${ARG_PRECOMPILED})
   endif()
 endfunction()
 
 # kerf_add_library(NAME SOURCES a.cpp ... [LINK KerfOther ...] [DEPENDS tablegen ...])
 # A static library of the compiler. WITHOUT_MLIR: programs link it with LLVM alone.
+# PRECOMPILED SET: see above.
 function(kerf_add_library name)
-  cmake_parse_arguments(ARG "EXCEPTIONS;WITHOUT_MLIR" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS;WITHOUT_MLIR" "PRECOMPILED" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   kerf_compiler_options(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
@@ -76,7 +115,7 @@ endfunction()
 # kerf_add_phase(NAME SOURCES ... LINK ...): the library KerfNAME of one phase,
 # with the passes of include/kerf/NAME/Passes.td when that file is there.
 function(kerf_add_phase name)
-  cmake_parse_arguments(ARG "EXCEPTIONS" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS" "PRECOMPILED" "SOURCES;LINK;DEPENDS" ${ARGN})
   set(td ${PROJECT_SOURCE_DIR}/include/kerf/${name}/Passes.td)
   set(depends ${ARG_DEPENDS})
   if(EXISTS ${td})
@@ -91,6 +130,9 @@ function(kerf_add_phase name)
   set(exc)
   if(ARG_EXCEPTIONS)
     set(exc EXCEPTIONS)
+  endif()
+  if(ARG_PRECOMPILED)
+    list(APPEND exc PRECOMPILED ${ARG_PRECOMPILED})
   endif()
   kerf_add_library(Kerf${name} ${exc} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} DEPENDS ${depends} KerfDialectsIncGen)
 endfunction()
@@ -111,11 +153,13 @@ function(kerf_add_unittest name)
   cmake_parse_arguments(ARG "COMPILER;EXCEPTIONS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   if(ARG_COMPILER)
+    set(ARG_PRECOMPILED tests)
     kerf_compiler_options(${name})
     add_dependencies(${name} KerfDialectsIncGen)
     target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM GTest::gtest_main GTest::gmock)
   else()
     target_link_libraries(${name} PRIVATE kerf_options ${ARG_LINK} GTest::gtest_main GTest::gmock)
+    kerf_precompile(${name} runtime_tests EXCEPTIONS)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
   set_property(GLOBAL APPEND PROPERTY KERF_UNITTESTS ${name})

@@ -24,6 +24,8 @@ config.environment["OMP_WAIT_POLICY"] = "passive"
 config.environment["NO_COLOR"] = "1"
 # Plans of `kerf run` are those of the preset, not of what the host at hand measures.
 config.environment["KERF_HOST_MACHINE"] = "cpu"
+# Kernels that one test has compiled are there for the next, of the same build of Kerf.
+config.environment["XDG_CACHE_HOME"] = os.path.join(config.kerf_build_dir, "test", "cache")
 for name in ("HOME", "UBSAN_OPTIONS", "ASAN_OPTIONS", "TSAN_OPTIONS", "KERF_CACHE_DIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

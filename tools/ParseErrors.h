@@ -82,6 +82,12 @@ inline std::string inOwnWords(const std::string &message) {
   if (std::regex_match(message, found, range))
     return found.str(1) + ": '" + found.str(2) + "', expected " + found.str(3) +
            " to " + found.str(4);
+  static const std::regex twice("(.*): At Most 1 required but received .*"),
+      absent("(.*): 1 required .* missing");
+  if (std::regex_match(message, found, twice))
+    return found.str(1) + " is given more than once";
+  if (std::regex_match(message, found, absent))
+    return found.str(1) + ": a value is missing";
   if (!std::regex_match(message, found, set))
     return message;
   std::string names = std::regex_replace(found.str(3), std::regex(","), ", ");

@@ -23,7 +23,7 @@ struct LossRule {
   /// Of a prediction and a target of one shape, element by element.
   Value (*ofElements)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
                       Value target) = nullptr;
-  /// Of a prediction with classes last and class labels, per label.
+  /// Of a prediction with classes in one dimension and class labels, per label.
   Value (*ofClasses)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
                      nn::ClassLosses &parts) = nullptr;
   llvm::ArrayRef<NumberOption> options = {};

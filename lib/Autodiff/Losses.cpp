@@ -118,26 +118,40 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   if (shape.empty())
     return step.request("option loss: output '" + spec.prediction + "' is " +
-                        describeType(x.getType()) + ", expected classes last");
-  int64_t last = shape.size() - 1, classes = shape[last];
-  FailureOr<Value> labels = findTarget(shape.drop_back(), ops.getI64Type());
-  std::string where = "option loss: the classes of '" + spec.prediction +
-                      "' are its last dimension, of " +
-                      std::to_string(classes) +
-                      "; a model with classes in dimension 1 needs a Transpose "
-                      "behind it";
-  if (failed(labels) && last > 1)
+                        describeType(x.getType()) +
+                        ", expected classes in one of its dimensions");
+  int64_t rank = shape.size();
+  int64_t dim = spec.classDim < 0 ? rank + spec.classDim : spec.classDim;
+  if (dim < 0 || dim >= rank)
+    return step.request("option loss: dim=" + std::to_string(spec.classDim) +
+                        " is no dimension of output '" + spec.prediction +
+                        "', " + describeType(x.getType()));
+  int64_t classes = shape[dim];
+  SmallVector<int64_t> labelShape(shape);
+  labelShape.erase(labelShape.begin() + dim);
+  FailureOr<Value> labels = findTarget(labelShape, ops.getI64Type());
+  std::string where =
+      "option loss: the classes of '" + spec.prediction + "' are its " +
+      (dim == rank - 1 ? "last dimension, of "
+                       : "dimension " + std::to_string(dim) + ", of ") +
+      std::to_string(classes);
+  if (dim != 1)
+    where += "; dim=1 behind the names says dimension 1, of " +
+             (rank > 1 ? std::to_string(shape[1]) : "");
+  if (failed(labels) && rank > 2)
     step.note(where);
   if (failed(labels))
     return failure();
-  if (last > 2) // images; unlike [batch, tokens, classes]
+  // Images have them in dimension 1 more often, unlike [batch, tokens,
+  // classes].
+  if (rank > 3 && spec.classDim == LossSpec().classDim)
     step.notes.push_back(where);
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))
     step.main.setArgAttr(argument.getArgNumber(), kRangeAttr,
                          ops.getI64ArrayAttr({0, classes}));
   nn::ClassLosses parts(
-      ops, loc, x, *labels, last, spec.ignoreIndex,
+      ops, loc, x, *labels, dim, spec.ignoreIndex,
       [&](Value value, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
         return reduce(value, kind, dims);
       });

@@ -74,6 +74,13 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
                    "', expected an integer");
     return llvm::Error::success();
   }
+  if (key == "dim" && rule.isOfClasses()) {
+    if (text.getAsInteger(10, spec.classDim) || spec.classDim == 0)
+      return wrong("option loss: dim is '" + text +
+                   "', expected the dimension of the classes: 1 or more, or "
+                   "-1 for the last (0 is the batch)");
+    return llvm::Error::success();
+  }
   if (const NumberOption *option = find(rule.options, key))
     return read("option loss", *option, text, spec.options[key.str()]);
   if (key == "reduction") {
@@ -83,7 +90,7 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
     spec.mean = text == "mean";
     return llvm::Error::success();
   }
-  std::string known = rule.isOfClasses() ? ", ignore_index" : "";
+  std::string known = rule.isOfClasses() ? ", dim, ignore_index" : "";
   for (const NumberOption &option : rule.options)
     known += ", " + option.key.str();
   return wrong("option loss: unknown option '" + key + "', expected reduction" +

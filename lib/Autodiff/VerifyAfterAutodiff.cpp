@@ -9,7 +9,7 @@
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace kerf::autodiff {
 #define GEN_PASS_DEF_VERIFYAFTERAUTODIFF
@@ -29,21 +29,23 @@ static int64_t colocationOf(Operation *op) {
 }
 
 static LogicalResult checkSources(func::FuncOp main) {
-  llvm::MapVector<std::pair<Attribute, Attribute>, Operation *> known;
+  llvm::StringMap<SmallVector<Operation *, 1>> known;
   for (Operation &op : main.getBody().getOps()) {
     auto source = dyn_cast<SourceOpInterface>(op);
     if (!source || !source.isParameter())
       continue;
-    auto key = std::pair<Attribute, Attribute>(
-        StringAttr::get(op.getContext(), source.getSourceName()),
-        ArrayAttr::get(op.getContext(),
-                       {op.hasAttr("starts") ? op.getAttr("starts")
-                                             : UnitAttr::get(op.getContext()),
-                        TypeAttr::get(op.getResult(0).getType())}));
-    auto [entry, isNew] = known.insert({key, &op});
-    if (!isNew)
+    // Other parts of the same parameter differ in their attributes.
+    auto isSame = [&](Operation *other) {
+      return OperationEquivalence::isEquivalentTo(
+          &op, other,
+          OperationEquivalence::IgnoreLocations |
+              OperationEquivalence::IgnoreDiscardableAttrs);
+    };
+    SmallVector<Operation *, 1> &others = known[source.getSourceName()];
+    if (llvm::any_of(others, isSame))
       return op.emitError("source '")
              << source.getSourceName() << "' stands twice";
+    others.push_back(&op);
     bool isAssigned = llvm::any_of(op.getUsers(), [](Operation *user) {
       return isa<dist::AssignOp>(user);
     });

@@ -90,8 +90,8 @@ private:
       record.count = count;
       record.purpose = stringifyPurpose(op.getPurposeOrDefault()).str();
       // In a function of several phases ops have a phase of their own.
-      if (auto phase = op->getAttrOfType<PhaseAttr>("phase"))
-        record.phase = phaseName(phase.getValue());
+      if (std::optional<Phase> phase = op.getOwnPhase())
+        record.phase = phaseName(*phase);
       else if (part)
         record.phase = phaseName(part.getPhase());
       report.collectives.push_back(std::move(record));

@@ -36,9 +36,9 @@ void Importer::refuse(StringRef node, const Twine &message, StringRef cause) {
   report.issues.push_back(
       {ImportIssue::Kind::Refused, node.str(), message.str(), {}, cause.str()});
 }
-void Importer::usage(StringRef node, const Twine &message) {
+void Importer::usage(StringRef node, const Twine &message, StringRef cause) {
   report.issues.push_back(
-      {ImportIssue::Kind::Usage, node.str(), message.str(), {}, ""});
+      {ImportIssue::Kind::Usage, node.str(), message.str(), {}, cause.str()});
 }
 void Importer::unsupported(const std::string &what, StringRef node,
                            StringRef form) {
@@ -64,12 +64,14 @@ static StringRef causeOf(const onnx::TensorProto &tensor, StringRef error) {
 Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
                         StringRef node, bool isWeight) {
   std::string error;
-  bool unsupportedType;
-  auto data = files().read(&context, tensor, error, unsupportedType);
+  ModelFiles::Fault fault;
+  auto data = files().read(&context, tensor, error, fault);
   if (!data) {
-    if (unsupportedType)
+    if (fault == ModelFiles::Fault::UnsupportedType)
       unsupported("type " + dataTypeName(tensor.data_type()), node,
                   kTypesTaken);
+    else if (fault == ModelFiles::Fault::NoFile)
+      usage(node, error, causeOf(tensor, error));
     else
       refuse(node, error, causeOf(tensor, error));
     return {};

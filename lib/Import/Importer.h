@@ -38,7 +38,8 @@ public:
   /// Of several errors with one cause only the first is said in full.
   void refuse(llvm::StringRef node, const llvm::Twine &message,
               llvm::StringRef cause = "");
-  void usage(llvm::StringRef node, const llvm::Twine &message);
+  void usage(llvm::StringRef node, const llvm::Twine &message,
+             llvm::StringRef cause = "");
   /// `form`: what would be taken instead.
   void unsupported(const std::string &what, llvm::StringRef node,
                    llvm::StringRef form = "");

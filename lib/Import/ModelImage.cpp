@@ -276,11 +276,11 @@ bool kerf::makeModelImage(llvm::StringRef path, const ModelEdits &edits,
   for (const UntiedCopy &copy : edits.copies) {
     if (image.copies.count(copy.name)) // several nodes read it
       continue;
-    bool unsupported;
+    ModelFiles::Fault fault;
     auto tensor = stored.find(copy.original);
-    auto data = tensor == stored.end() ? std::nullopt
-                                       : files->read(&context, *tensor->second,
-                                                     error, unsupported);
+    auto data = tensor == stored.end()
+                    ? std::nullopt
+                    : files->read(&context, *tensor->second, error, fault);
     if (!data)
       return false;
     added += headOf(copy.name, tensor->second->data_type(),

@@ -153,7 +153,8 @@ std::vector<std::string> ModelFiles::paths() const {
 }
 
 bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
-                              TensorData &data, std::string &error) {
+                              TensorData &data, std::string &error,
+                              Fault &fault) {
   std::string location;
   uint64_t offset = 0, length = 0;
   bool hasLength = false;
@@ -185,8 +186,13 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
       externals.try_emplace(location, static_cast<int64_t>(files.size()));
   if (isNew) {
     std::string reason;
-    auto file =
-        MappedFile::openBeneath(directory, location, reason, allowAbsentData);
+    auto file = MappedFile::openBeneath(directory, location, reason,
+                                        /*absentIsFine=*/true);
+    if (file && file->isAbsent() && !allowAbsentData) {
+      file = nullptr;
+      reason = "no such file beside the model";
+      fault = Fault::NoFile;
+    }
     if (!file) {
       externals.erase(entry);
       error = "external data \"" + location + "\": " + reason;
@@ -202,6 +208,7 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
          data.type.getElementType().isInteger(1)) &&
         data.type.getNumElements() > 1)
       return true;
+    fault = Fault::NoFile;
     error = "external data \"" + location +
             "\" is absent, but the model's shapes may depend on it: expected "
             "it beside the model";
@@ -283,14 +290,13 @@ bool ModelFiles::readTyped(const onnx::TensorProto &tensor, int64_t count,
 
 std::optional<TensorData> ModelFiles::read(MLIRContext *context,
                                            const onnx::TensorProto &tensor,
-                                           std::string &error,
-                                           bool &unsupportedType) {
+                                           std::string &error, Fault &fault) {
   TensorData data;
   data.name = tensor.name();
-  unsupportedType = false;
+  fault = Fault::Malformed;
   Type element = elementType(context, tensor.data_type());
   if (!element) {
-    unsupportedType = true;
+    fault = Fault::UnsupportedType;
     error = "tensor has type " + dataTypeName(tensor.data_type());
     return std::nullopt;
   }
@@ -314,7 +320,7 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
   data.type = RankedTensorType::get(shape, element);
   data.sizeBytes = *size;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    if (!readExternal(tensor, *size, data, error))
+    if (!readExternal(tensor, *size, data, error, fault))
       return std::nullopt;
     return data;
   }

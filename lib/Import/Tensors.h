@@ -63,15 +63,16 @@ public:
   }
   bool isAbsent(int64_t file) const { return files[file]->isAbsent(); }
 
-  /// Checks the tensor and finds its bytes. None on failure with the reason;
-  /// `unsupportedType` is set if that is why.
+  /// Why a tensor cannot be had.
+  enum class Fault { Malformed, UnsupportedType, NoFile };
+  /// Checks the tensor and finds its bytes. None on failure with the reason.
   std::optional<TensorData> read(mlir::MLIRContext *context,
                                  const onnx::TensorProto &tensor,
-                                 std::string &error, bool &unsupportedType);
+                                 std::string &error, Fault &fault);
 
 private:
   bool readExternal(const onnx::TensorProto &tensor, int64_t size,
-                    TensorData &data, std::string &error);
+                    TensorData &data, std::string &error, Fault &fault);
   bool readTyped(const onnx::TensorProto &tensor, int64_t count,
                  TensorData &data, std::string &error);
 

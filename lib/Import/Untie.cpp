@@ -84,8 +84,8 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
         readElsewhere.contains(name))
       continue;
     std::string error;
-    bool unsupported;
-    auto data = files.read(&context, graph.initializer(t), error, unsupported);
+    ModelFiles::Fault fault;
+    auto data = files.read(&context, graph.initializer(t), error, fault);
     // A literal has no bytes that training could write over; a number without
     // dimensions is a constant.
     if (!data || data->file < 0 || data->type.getRank() == 0 ||

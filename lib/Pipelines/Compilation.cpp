@@ -345,17 +345,17 @@ Outcome Compilation::takePlan() {
   return Outcome::Fine;
 }
 
+void Compilation::addPlanning(OpPassManager &passes, plan::PlanRun &run) const {
+  if (options.recomputeEvery > 0)
+    passes.addPass(plan::createRecompute({options.recomputeEvery}));
+  passes.addPass(plan::createPlanPass(options.plan, options.machine, run));
+}
+
 Outcome Compilation::makePlan() {
   plan::PlanRun run;
   run.mayGoOn = mayGoOn;
   Outcome outcome = runPasses(
-      "plan",
-      [&](OpPassManager &passes) {
-        if (options.recomputeEvery > 0)
-          passes.addPass(plan::createRecompute({options.recomputeEvery}));
-        passes.addPass(
-            plan::createPlanPass(options.plan, options.machine, run));
-      },
+      "plan", [&](OpPassManager &passes) { addPlanning(passes, run); },
       [&]() -> std::optional<Outcome> {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
@@ -393,6 +393,13 @@ Outcome Compilation::failWith(Outcome outcome, const Twine &message) {
   return outcome;
 }
 
+std::string Compilation::textOf(PassManager &passes) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  passes.printAsTextualPipeline(stream);
+  return text;
+}
+
 Outcome
 Compilation::runPasses(StringRef phase,
                        llvm::function_ref<void(OpPassManager &)> build,
@@ -419,10 +426,7 @@ Compilation::runPasses(StringRef phase,
   build(passes);
   if (options.failPhase == phase)
     passes.addPass(createFailPass());
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  passes.printAsTextualPipeline(stream);
-  pipelines.push_back({phase.str(), std::move(text)});
+  pipelines.push_back({phase.str(), textOf(passes)});
   passes.addPass(createVerifyIR());
   // A pass that fails on a plan of ours has a bug: keep a reproducer. Plans and
   // IR written by the user can be wrong. No reproducer is kept for passes that
@@ -571,6 +575,7 @@ Outcome Compilation::runPackage(StringRef path) {
   }
   CodegenOptions codegen;
   codegen.cpu = options.targetCpu;
+  codegen.cache = options.objectCache;
   codegen.kernels = !options.cuda || options.hostKernels;
   FailureOr<Program> program = compileProgram(module.get(), codegen);
   if (mlir::failed(program))

@@ -9,6 +9,9 @@
 
 #include "kerf/Exec/Exec.h"
 #include "kerf/Pipelines/Compilation.h"
+#include "kerf/Plan/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -43,7 +46,16 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
                         ? Outcome::Interrupted
                         : Outcome::NoPlan,
                     options.model + ": " + message);
+  // What kerf-opt has to run to come to the same plan.
+  options.plan.rejectedBytes.push_back(laidOutBytes);
+  plan::PlanRun unused;
+  PassManager passes(context.get(), ModuleOp::getOperationName());
+  addPlanning(passes, unused);
+  pipelines.back().second = textOf(passes);
   takePlanned(std::move(*next));
+  if (llvm::json::Object *memory = planJson.getObject("memory"))
+    (*memory)["rejected"] =
+        static_cast<int64_t>(options.plan.rejectedBytes.size());
   if (options.afterPlan)
     options.afterPlan(module.get());
   return dump("plan");
@@ -51,8 +63,7 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
 
 Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {
   const int64_t limit = *memoryLimit();
-  int64_t rejected = 0;
-  for (; laidOutPeak() > limit; ++rejected) {
+  while (laidOutPeak() > limit) {
     times.resize(timesBefore);
     dumps = dumpsBefore;
     while (pipelines.back().first != "plan")
@@ -65,9 +76,6 @@ Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {
     if (outcome != Outcome::Fine)
       return outcome;
   }
-  llvm::json::Object *memory = planJson.getObject("memory");
-  if (memory && rejected > 0)
-    (*memory)["rejected"] = rejected;
   return Outcome::Fine;
 }
 

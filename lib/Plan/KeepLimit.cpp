@@ -28,6 +28,9 @@ static constexpr int kSolutions = 8, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
+/// Without a deadline each of them is searched for this long; local search,
+/// where elimination is too wide, has no end of its own.
+static constexpr double kSeconds = 2;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
@@ -59,7 +62,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     attempt.isTightened = true;
     solveAndCut(attempt,
                 deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01)
-                             : 0,
+                             : kSeconds,
                 kGap);
     // Proven for what was solved, which is less than the candidate.
     if (attempt.solved.status == Status::Infeasible)

@@ -102,6 +102,7 @@ SolveOptions Planner::solveOptionsFor(const Attempt &attempt, double deadline) {
   SolveOptions result;
   result.seed = options.seed;
   result.deadlineSeconds = deadline;
+  result.deadlineIsOfProcessor = countsProcessor();
   result.stop = options.stop;
   result.maxTableEntries = int64_t(1) << 23;
   result.cutoff = cutoffFor(attempt.graph->candidate);
@@ -237,7 +238,8 @@ void Planner::sharpenBounds() {
       continue;
     StageBounds closer(function, candidate, options, batch);
     closer.sharpen(*attempt.graph,
-                   left() / static_cast<double>(candidate.stages));
+                   left() / static_cast<double>(candidate.stages),
+                   countsProcessor());
     attempt.summary.lowerBound =
         std::max(attempt.summary.lowerBound, closer.minBytes(0));
   }

@@ -30,6 +30,7 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     seed = o.seed;
     memoryLimit = o.memoryLimitBytes.value_or(0);
     deadline = o.deadlineSeconds;
+    rejected = o.rejectedBytes;
     microBatches = o.microBatches.value_or(0);
     if (o.schedule)
       schedule = cost::toString(*o.schedule).str();
@@ -115,6 +116,7 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
              << llvm::formatv("{0}", double(deadline)).str()
              << ", expected at least 0";
     o.deadlineSeconds = deadline;
+    o.rejectedBytes.assign(rejected.begin(), rejected.end());
     llvm::Expected<cost::Machine> loaded = cost::loadMachine(machine, devices);
     if (!loaded)
       return getOperation().emitError("machine: ")

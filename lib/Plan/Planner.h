@@ -10,10 +10,9 @@
 #include "Model/MemoryFloor.h"
 #include "Model/Meshes.h"
 #include "Report/Infeasible.h"
+#include "Solver/Stopwatch.h"
 #include "Stages/StageBounds.h"
 #include "Stages/Stages.h"
-
-#include <chrono>
 
 namespace kerf::plan {
 
@@ -50,10 +49,9 @@ int64_t peakOf(const StagePlan &stages);
 
 class Planner {
 public:
-  using Clock = std::chrono::steady_clock;
   /// `start`: when planning began, from which deadlines count.
   Planner(mlir::func::FuncOp function, const PlanOptions &options,
-          Clock::time_point start)
+          Stopwatch start)
       : function(function), options(options),
         batch(function, options.batchDims), dimBlocks(function),
         names(function), floor(function, batch.isTraining()),
@@ -101,8 +99,12 @@ public:
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;
-  double elapsed() const {
-    return std::chrono::duration<double>(Clock::now() - start).count();
+  /// Seconds since planning began: of the clock where somebody waits for a
+  /// deadline, else of the processor, so that what else the machine does has no
+  /// effect on the plan.
+  double elapsed() const { return start.seconds(countsProcessor()); }
+  bool countsProcessor() const {
+    return options.deadlineSeconds <= 0 || options.deadlineIsOfProcessor;
   }
   bool isStopped() const { return options.stop && *options.stop; }
 
@@ -168,7 +170,7 @@ private:
   MemoryFloor floor;
   ZeroParts zero;
   size_t numOps; ///< groups of ops that one stage computes
-  Clock::time_point start;
+  Stopwatch start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::vector<bool> tried;               ///< per candidate
   /// Behind these come last resorts, and behind those more micro-batches.

@@ -294,13 +294,13 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
                  variant);
   variant.planner->write(best, target);
   written = &variant;
-  result.planningSeconds = asItIs().elapsed();
+  result.planningSeconds = start.seconds(/*ofProcessor=*/false);
   return result;
 }
 
 void StepPlanner::reject(int64_t laidOutBytes) {
   if (leastLaidOut == std::numeric_limits<int64_t>::max())
-    firstRejection = Clock::now();
+    firstRejection = asItIs().elapsed();
   leastLaidOut = std::min(leastLaidOut, laidOutBytes);
   compare();
   written->planner->reject(laidOutBytes);
@@ -315,16 +315,16 @@ void StepPlanner::reject(int64_t laidOutBytes) {
 }
 
 FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
-  std::chrono::duration<double> seconds = Clock::now() - firstRejection;
+  double seconds = asItIs().elapsed() - firstRejection;
   auto [variant, found] = best();
-  if (found->summary.reason.empty() && seconds.count() < kMaxSeconds)
+  if (found->summary.reason.empty() && seconds < kMaxSeconds)
     return write(*variant, *found, target);
-  message =
-      (asItIs().isStopped() ? "planning was ended before there was a plan"
-                            : "no plan was found") +
-      std::string(" that fits in memory: the least that was laid out needs ") +
-      bytesText(leastLaidOut) + " per device, the limit is " +
-      bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
+  message = (asItIs().isStopped() ? "planning was ended before there was a plan"
+                                  : "no plan was found") +
+            std::string(
+                " that fits in memory: the smallest that was laid out needs ") +
+            bytesText(leastLaidOut) + " per device, the limit is " +
+            bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
   return failure();
 }
 
@@ -339,10 +339,33 @@ FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
                                              const PlanOptions &options,
                                              PlanError &error,
                                              std::string &message) {
-  func::FuncOp function = functionOf(module, error, message);
-  if (!function)
+  if (options.rejectedBytes.empty()) {
+    func::FuncOp function = functionOf(module, error, message);
+    if (!function)
+      return failure();
+    return StepPlanner(module, function, options).run(module, error, message);
+  }
+  if (!memoryLimitOf(options)) {
+    error = PlanError::BadRequest;
+    message = "rejected: there is no memory limit that a plan could not keep";
     return failure();
-  return StepPlanner(module, function, options).run(module, error, message);
+  }
+  // Only the last plan is written onto the module.
+  Planning planning(OwningOpRef<ModuleOp>(module.clone()), options);
+  OwningOpRef<ModuleOp> passedOver(module.clone());
+  if (auto first = planning.run(*passedOver, error, message); failed(first))
+    return failure();
+  error = PlanError::Infeasible;
+  for (int64_t bytes : ArrayRef(options.rejectedBytes).drop_back()) {
+    passedOver = module.clone();
+    if (failed(planning.runWithout(bytes, *passedOver, message)))
+      return failure();
+  }
+  auto last =
+      planning.runWithout(options.rejectedBytes.back(), module, message);
+  if (succeeded(last))
+    error = PlanError::None;
+  return last;
 }
 
 Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)

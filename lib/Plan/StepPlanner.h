@@ -33,7 +33,6 @@ public:
   Tried tryOut();
 
 private:
-  using Clock = Planner::Clock;
   /// What a step holds less of.
   struct Kind {
     int64_t every = 0; ///< of how many blocks one is computed again; 0: of none
@@ -69,13 +68,13 @@ private:
   mlir::ModuleOp module;
   mlir::func::FuncOp function;
   PlanOptions options;
-  Clock::time_point start = Clock::now();
+  Stopwatch start;
   std::deque<Variant> variants; ///< the function as it is first
   bool hasVariants = false;
   std::vector<Kind> unsearched; ///< the deadline came before these
   Variant *written = nullptr;
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
-  Clock::time_point firstRejection;
+  double firstRejection = 0; ///< when, in elapsed() seconds
 };
 
 } // namespace kerf::plan

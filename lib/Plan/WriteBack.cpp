@@ -9,9 +9,11 @@ using namespace kerf::plan;
 
 /// An op without a rule is right on any mesh, but each device does all of its
 /// work: whoever wrote it should know, and what bringing it its operands costs.
+/// Not said of what dist itself puts there, which computes nothing.
 static void remarkIfWhole(Operation *op, Location loc, Graph &graph,
                           const Solution &solution) {
-  if (isa<ShardingRuleInterface, SourceOpInterface, dist::AccumulateOp>(op) ||
+  if (isa<ShardingRuleInterface, SourceOpInterface>(op) ||
+      isa<dist::DistDialect>(op->getDialect()) ||
       graph.candidate.devicesPerStage() == 1)
     return;
   auto isLarge = [](Value value) {

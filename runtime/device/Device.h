@@ -153,9 +153,10 @@ public:
   virtual void checkKernels() = 0;
 };
 
-/// The error that a kernel's KERF_FAIL_* means.
+/// The error that a kernel's KERF_FAIL_* means. `size`: of the dimension that
+/// an index is of, negative where it is not known.
 Error programFailure(int32_t code, int64_t detail, int64_t rank,
-                     const std::string &node);
+                     const std::string &node, int64_t size = -1);
 
 std::shared_ptr<PackCache> makeCpuPackCache();
 /// Binds the `threads` threads of the caller's team to one core each, those

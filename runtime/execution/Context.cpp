@@ -138,14 +138,21 @@ int32_t fail(Context *ctx, int32_t code, const char *node, int64_t detail) {
   return ctx->keep(std::make_exception_ptr(
       programFailure(code, detail, ctx->rank, node ? node : "")));
 }
+
+int32_t failIndex(Context *ctx, const char *node, int64_t index, int64_t size) {
+  return ctx->keep(std::make_exception_ptr(programFailure(
+      KERF_FAIL_INDEX_OUT_OF_RANGE, index, ctx->rank, node ? node : "", size)));
+}
 } // namespace
 
 Error kerf::rt::programFailure(int32_t code, int64_t detail, int64_t rank,
-                               const std::string &node) {
+                               const std::string &node, int64_t size) {
   std::string reason;
   switch (code) {
   case KERF_FAIL_INDEX_OUT_OF_RANGE:
     reason = cat("index ", detail, " is out of range");
+    if (size >= 0)
+      reason += cat(" of a dimension of size ", size);
     break;
   case KERF_FAIL_DIVISION_BY_ZERO:
     reason = cat("integer division by zero at element ", detail);
@@ -167,6 +174,7 @@ const kerf_program_api &kerf::rt::programApi() {
                                        shardIndex,
                                        copy,
                                        fail,
-                                       storeShardIndex};
+                                       storeShardIndex,
+                                       failIndex};
   return api;
 }

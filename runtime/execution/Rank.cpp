@@ -68,6 +68,10 @@ void Rank::load(ParameterStore &store, const StepIo &io, bool trace) {
   findAwaitedSends();
   seconds.resize(stageDesc.instructions.size());
   stepSplits.reserve(kMaxSplits);
+  first.collectives.resize(counters().collectives.size());
+  first.sends.resize(counters().sends.size());
+  first.receives.resize(counters().receives.size());
+  first.instructions.resize(seconds.size());
 }
 
 void Rank::loadParameters(ParameterStore &store) {
@@ -431,6 +435,17 @@ void Rank::recordSplit() {
   StepSplit split = {sums.compute - splitSums.compute,
                      sums.communication - splitSums.communication};
   splitSums = sums;
+  if (splitSteps++ == 0) {
+    auto keep = [](std::vector<double> &to,
+                   const std::vector<CommCounters::Entry> &from) {
+      for (size_t i = 0; i < to.size(); ++i)
+        to[i] = from[i].seconds;
+    };
+    keep(first.collectives, counters().collectives);
+    keep(first.sends, counters().sends);
+    keep(first.receives, counters().receives);
+    std::copy(seconds.begin(), seconds.end(), first.instructions.begin());
+  }
   // A step allocates nothing: of a long run the last steps are kept.
   if (stepSplits.size() < kMaxSplits)
     stepSplits.push_back(split);

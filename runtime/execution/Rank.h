@@ -57,6 +57,14 @@ public:
     double compute = 0, communication = 0;
   };
   const std::vector<StepSplit> &splits() const { return stepSplits; }
+  /// What the first step added to the seconds of each entry of the counters and
+  /// of each instruction: it warms up, and is no measure of the others.
+  struct FirstStep {
+    std::vector<double> collectives, sends, receives, instructions;
+  };
+  const FirstStep &firstStep() const { return first; }
+  /// Steps whose seconds were split; 0 on an asynchronous device.
+  int64_t numSplit() const { return splitSteps; }
   int64_t stage() const { return stageIndex; }
   /// Seconds per instruction, summed over steps.
   const std::vector<double> &instructionSeconds() const { return seconds; }
@@ -139,6 +147,8 @@ private:
   std::vector<StepSplit> stepSplits;
   static constexpr size_t kMaxSplits = 4096;
   size_t nextSplit = 0;
+  int64_t splitSteps = 0;
+  FirstStep first;
   StepSplit splitSums; ///< of all steps
   int64_t heldBytes = 0, libraryScratchBytes = 0;
   std::atomic<int64_t> position{0};

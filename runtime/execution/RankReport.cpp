@@ -10,6 +10,20 @@ RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
   report.counters = rank.counters();
   report.stage = rank.stage();
   report.instructionSeconds = rank.instructionSeconds();
+  if (rank.numSplit() > 1) {
+    report.timedSteps = rank.numSplit() - 1;
+    const Rank::FirstStep &first = rank.firstStep();
+    auto leaveOut = [](std::vector<CommCounters::Entry> &entries,
+                       const std::vector<double> &seconds) {
+      for (size_t i = 0; i < entries.size(); ++i)
+        entries[i].seconds -= seconds[i];
+    };
+    leaveOut(report.counters.collectives, first.collectives);
+    leaveOut(report.counters.sends, first.sends);
+    leaveOut(report.counters.receives, first.receives);
+    for (size_t i = 0; i < first.instructions.size(); ++i)
+      report.instructionSeconds[i] -= first.instructions[i];
+  }
   report.arenaBytes = rank.arenaBytes();
   report.workspaceBytes = rank.workspaceBytes();
   report.parameterBytes = rank.parameterBytes();
@@ -31,6 +45,7 @@ std::string kerf::rt::packReport(const RankReport &report) {
   packer.add(report.counters.receives);
   packer.add(report.stage);
   packer.add(report.instructionSeconds);
+  packer.add(report.timedSteps);
   packer.add(report.arenaBytes);
   packer.add(report.workspaceBytes);
   packer.add(report.parameterBytes);
@@ -54,6 +69,7 @@ RankReport kerf::rt::unpackReport(const std::string &text,
   unpacker.get(skipped.receives);
   unpacker.get(report.stage);
   unpacker.get(report.instructionSeconds);
+  unpacker.get(report.timedSteps);
   unpacker.get(report.arenaBytes);
   unpacker.get(report.workspaceBytes);
   unpacker.get(report.parameterBytes);

@@ -11,9 +11,12 @@
 namespace kerf::rt {
 
 struct RankReport {
-  CommCounters counters;
+  CommCounters counters; ///< seconds are summed over timedSteps
   int64_t stage = 0;
-  std::vector<double> instructionSeconds; ///< summed over steps
+  std::vector<double> instructionSeconds; ///< summed over timedSteps
+  /// All steps but the first, where there are others and the device is the
+  /// host; 0: all.
+  int64_t timedSteps = 0;
   int64_t arenaBytes = 0, workspaceBytes = 0, parameterBytes = 0;
   int64_t sharesDevice = 0;      ///< 1: with other ranks, for testing only
   std::vector<TraceEvent> trace; ///< of the last step

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace kerf::rt;
 
@@ -28,9 +29,12 @@ std::shared_ptr<Package> Package::open(const std::string &path,
                                        bool skipHashes) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
-    throw Error(KERF_BAD_PACKAGE, "no such package");
-  if (!S_ISDIR(info.st_mode))
-    throw Error(KERF_BAD_PACKAGE,
+    throw Error(KERF_INVALID_ARGUMENT, "no such package");
+  // Something else was named; a package without one of its files is a bad one.
+  if (!S_ISDIR(info.st_mode) ||
+      (::access((path + "/manifest.json").c_str(), F_OK) != 0 &&
+       ::access((path + "/program.so").c_str(), F_OK) != 0))
+    throw Error(KERF_INVALID_ARGUMENT,
                 "not a package, expected a folder with manifest.json");
   auto package = std::make_shared<Package>();
   package->path = path;

@@ -61,6 +61,11 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[mid] : (values[mid - 1] + values[mid]) / 2;
 }
 
+/// Steps over which the seconds of a rank's counters are summed.
+int64_t timedSteps(const RankReport &report, int64_t runs) {
+  return report.timedSteps > 0 ? report.timedSteps : runs;
+}
+
 /// What one rank sends in a step.
 struct RankBytes {
   int64_t counted = 0, planned = 0;
@@ -115,7 +120,7 @@ RankBytes bytesOf(const Session &session, const RankReport &report,
     result.byAxis[axis] = roundUp(shares, ranks);
   for (const auto &[purpose, shares] : byPurpose)
     result.byPurpose[purpose] = roundUp(shares, ranks);
-  result.seconds /= static_cast<double>(runs);
+  result.seconds /= static_cast<double>(timedSteps(report, runs));
   return result;
 }
 
@@ -150,8 +155,10 @@ private:
       sum.calls = std::max(sum.calls, e.calls / runs);
       ++sum.callers;
       sum.stage = spec.mesh.stageOf(r);
-      sum.seconds =
-          std::max(sum.seconds, e.seconds / static_cast<double>(e.calls));
+      int64_t timed = e.calls / runs * timedSteps(reports[r], runs);
+      sum.seconds = std::max(
+          sum.seconds,
+          e.seconds / static_cast<double>(std::max<int64_t>(timed, 1)));
     }
     return sum;
   }
@@ -223,11 +230,11 @@ ordered_json rankJson(const Session &session, int64_t rank, const RankReport &r,
       session.package().manifest.stages[r.stage].instructions;
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < instructions.size(); ++i)
-    list.push_back(
-        {{"op", opName(instructions[i].op)},
-         {"index", instructions[i].index},
-         {"micro_batch", instructions[i].microBatch},
-         {"seconds", r.instructionSeconds[i] / static_cast<double>(runs)}});
+    list.push_back({{"op", opName(instructions[i].op)},
+                    {"index", instructions[i].index},
+                    {"micro_batch", instructions[i].microBatch},
+                    {"seconds", r.instructionSeconds[i] /
+                                    static_cast<double>(timedSteps(r, runs))}});
   return {{"rank", rank}, {"stage", r.stage}, {"instructions", list}};
 }
 
@@ -393,9 +400,11 @@ std::string kerf::rt::statisticsJson(const Session &session) {
       compute.push_back(split.compute);
       communication.push_back(split.communication);
     }
-    computeSeconds = std::max(computeSeconds, median(compute));
-    communicationSeconds =
-        std::max(communicationSeconds, median(communication));
+    // Of one rank, so that the parts are no more than the step.
+    if (double own = median(compute); own > computeSeconds || r == 0) {
+      computeSeconds = own;
+      communicationSeconds = median(communication);
+    }
     int64_t workspace = rank.workspaceBytes;
     perDevice.push_back(
         {{"parameters", rank.parameterBytes},

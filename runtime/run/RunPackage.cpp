@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -24,7 +25,35 @@
 
 using namespace kerf::rt;
 
+// A signal handler can only reach what is global.
+static volatile std::sig_atomic_t interrupted = 0;
+
 namespace {
+/// Ctrl-C ends --repeat after the step that runs; a second one ends at once.
+class Interruptible {
+public:
+  explicit Interruptible(bool takes) : takes(takes) {
+    if (!takes)
+      return;
+    interrupted = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    ::sigaction(SIGINT, &action, &before);
+    if (before.sa_handler == SIG_IGN) // a shell's job in the background
+      ::sigaction(SIGINT, &before, nullptr);
+  }
+  ~Interruptible() {
+    if (takes)
+      ::sigaction(SIGINT, &before, nullptr);
+  }
+  bool isOver() const { return takes && interrupted; }
+
+private:
+  bool takes;
+  struct sigaction before = {};
+};
+
 /// Ends the run with an exit code; the message was printed.
 struct Exit {
   int code;
@@ -354,16 +383,26 @@ void Runner::run() {
   for (size_t i = 0; i < inputs.size(); ++i)
     check(kerf_session_set_input(rawSession, static_cast<int32_t>(i),
                                  inputs[i].data.data(), inputs[i].data.size()));
-  for (int32_t i = 0; i < options.repeat; ++i) {
-    SteadyClock::time_point start = SteadyClock::now();
-    check(kerf_session_run(rawSession));
-    stepSeconds.push_back(secondsSince(start));
+  bool ended = false;
+  {
+    // Processes would have to agree on the last step: a signal ends them.
+    Interruptible loop(options.repeat > 1 && !job);
+    for (int32_t i = 0; i < options.repeat && !(ended = loop.isOver()); ++i) {
+      SteadyClock::time_point start = SteadyClock::now();
+      check(kerf_session_run(rawSession));
+      stepSeconds.push_back(secondsSince(start));
+    }
   }
   if (job.leads()) {
     writeFiles();
     printSummary();
     if (!options.inject.empty())
       say(err, "note: " + noteUnmetFault(options.inject) + "\n");
+  }
+  if (ended) {
+    say(err, cat("note: ended by Ctrl-C after ", stepSeconds.size(), " of ",
+                 options.repeat, " steps\n"));
+    throw Exit{130};
   }
 }
 } // namespace

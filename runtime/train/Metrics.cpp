@@ -65,9 +65,15 @@ std::vector<T> values(const MetricTensor &tensor, kerf_dtype_t as,
 void addClasses(const TrainLoss &loss, const MetricTensor &output,
                 const MetricTensor &labels, int64_t samples, Metrics &metrics) {
   Shape rows = output.shape;
-  int64_t classes = rows.empty() ? 0 : rows.back();
-  if (!rows.empty())
-    rows.pop_back();
+  auto rank = static_cast<int64_t>(rows.size());
+  int64_t dim = loss.classDim < 0 ? rank + loss.classDim : loss.classDim;
+  bool isDim = 0 < dim && dim < rank;
+  int64_t classes = isDim ? rows[dim] : 0, inner = 1;
+  if (isDim) {
+    for (int64_t d = dim + 1; d < rank; ++d)
+      inner *= rows[d];
+    rows.erase(rows.begin() + dim);
+  }
   if (rows != labels.shape || rows.empty() || classes < 1)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("output \"", loss.output, "\" has shape ",
@@ -77,16 +83,23 @@ void addClasses(const TrainLoss &loss, const MetricTensor &output,
   int64_t perSample = rows[0] ? numElements(rows) / rows[0] : 0;
   std::vector<int64_t> wanted =
       values<int64_t>(labels, KERF_I64, 0, samples * perSample);
+  std::vector<double> block, x(static_cast<size_t>(classes));
   metrics.hasAccuracy = true;
   for (size_t row = 0; row < wanted.size(); ++row) {
-    int64_t label = wanted[row];
+    // The scores of one label lie `inner` apart, in a block that `inner` labels
+    // share.
+    int64_t label = wanted[row], size = classes * inner;
+    auto column = static_cast<int64_t>(row) % inner;
+    if (column == 0)
+      block = values<double>(output, KERF_F64,
+                             static_cast<int64_t>(row) / inner * size, size);
     if (label == loss.ignoreIndex)
       continue;
     if (label < 0 || label >= classes)
       throw Error(KERF_INVALID_ARGUMENT,
                   cat("a label is ", label, ", expected 0 to ", classes - 1));
-    std::vector<double> x = values<double>(
-        output, KERF_F64, static_cast<int64_t>(row) * classes, classes);
+    for (int64_t c = 0; c < classes; ++c)
+      x[c] = block[c * inner + column];
     auto largest = std::max_element(x.begin(), x.end());
     double value = -x[label];
     if (loss.name == "cross_entropy") {

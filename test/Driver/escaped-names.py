@@ -98,7 +98,7 @@ run("file", ["inspect", odd], 3, [r"a\x1b[31m\xff.onnx: "])
 run("no file", ["report", b"b\x1b[31m.json"], 2, [r"b\x1b[31m.json"])
 run("no option", ["plan", b"--b\x1b[31m"], 2)
 run("no command", [b"b\x1b[31m\xff"], 2, [r"b\x1b[31m\xff"])
-run("kerf-run, no package", [b"b\x1b[31m\xff"], 3, [r"b\x1b[31m\xff"], tool="kerf-run")
+run("kerf-run, no package", [b"b\x1b[31m\xff"], 2, [r"b\x1b[31m\xff"], tool="kerf-run")
 (OUT / "d.json").write_text(json.dumps({"schema": "kerf.plan/1\x1b[2J\x9b"}, ensure_ascii=False))
 run("schema", ["report", OUT / "d.json"], 2, [r"\x1b[2J\xc2\x9b"])
 # Trained: the file keeps its own bytes, the weights' names are those that are printed.

@@ -24,6 +24,10 @@ CASES = {
     "given": ("models/gpt2-small", ["--dim", "batch=4"],
               ["--devices=cpu:4", f"--plan={out}/gpt2-ir/plan.json"], []),
     "fused": ("models/gpt2-small", ["--dim", "batch=4"], ["--devices=cpu:2"], ["--precision=bf16"]),
+    # The plan that was chosen first did not keep the limit once it was laid out.
+    "limited": ("training/gpt2", ["--dim", "batch=16"],
+                ["--devices=cpu:2", "--mesh=dp=2", "--memory-limit=999004B", "--recompute=none", "--zero=none"],
+                ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw,lr=0.001", "--precision=f32"]),
     "training": ("training/gpt2", ["--dim", "batch=8"], ["--devices=cpu:4", "--mesh=dp=2,pp=2", "--micro-batches=2"], TRAIN),
 }
 
@@ -78,11 +82,14 @@ for name, (model, sizes, cut, rest) in CASES.items():
             differ = same_package(package, again)
             checks.expect(f"{name} from {phase}: the same package", not differ, f"{differ} differ")
 
+    if name == "limited":
+        checks.expect("a plan was rejected", json.loads((package / "plan.json").read_text())["memory"].get("rejected", 0) > 0)
     # From pass to pass, each reading what the one before printed.
-    if not is_whole:
+    stepped = phases[1:] if is_whole else ["plan"] if name == "limited" else []
+    if not stepped:
         continue
-    text, steps = files["import"].read_text(), 0
-    for phase in phases[1:]:
+    text, steps = files[phases[phases.index(stepped[0]) - 1]].read_text(), 0
+    for phase in stepped:
         for one in passes_of(pipelines[phase]):
             process = subprocess.run(["kerf-opt", "--mlir-print-debuginfo", f"--pass-pipeline=builtin.module({one})"],
                                      input=text, capture_output=True, text=True)
@@ -92,7 +99,7 @@ for name, (model, sizes, cut, rest) in CASES.items():
             text, steps = process.stdout, steps + 1
         checks.expect(f"{name}: {phase} pass by pass", text.split() == files[phase].read_text().split(),
                       "kerf-opt gives other IR than kerf compile")
-    print(f"{name}: {len(phases)} phases, {steps} passes")
+    print(f"{name}: {len(stepped)} phases, {steps} passes")
 
 # What cannot be.
 mlir = next((out / "gpt2-ir").glob("*-partition.mlir"))

@@ -96,7 +96,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("seed-negative", ["--seed=-1"], 2, ["--seed", "at least 0"]),
     ("steps-and-epochs", ["--epochs=3"], 2, ["steps|epochs"]),
     ("classes-not-last", {"model": OUT / "images.model", "--data": OUT / "images.npz"}, 2,
-     ["classes of 'logits' are its last dimension, of 4", "Transpose", "labels", "160x4x4", "Nx3x4"]),
+     ["classes of 'logits' are its last dimension, of 4", "dim=1 behind the names says dimension 1", "labels", "160x4x4", "Nx3x4"]),
     # Outputs.
     ("output-folder", ["--save-safetensors", OUT / "nowhere/w.safetensors"], 2, ["nowhere"]),
     ("log-folder", ["--log", OUT / "nowhere/log.jsonl"], 2, ["nowhere"]),

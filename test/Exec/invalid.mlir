@@ -183,13 +183,35 @@ exec.stage 0 {
 
 // -----
 
-// expected-error @below {{exec.colour = "blue" has no meaning here}}
+// expected-error @below {{unknown attribute exec.colour on a module, expected one of exec.target, exec.mesh}}
 module attributes {exec.colour = "blue"} {}
 
 // -----
 
-// expected-error @below {{exec.stored is a mark and has no value}}
-module attributes {exec.stored = 1 : i64} {}
+// expected-error @below {{exec.stored has no meaning on a module}}
+module attributes {exec.stored} {}
+
+// -----
+
+func.func @mark_with_a_value(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @below {{exec.stored must be a mark without a value}}
+  %y = nn.relu %x {exec.stored = 1 : i64} : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{exec.update has no meaning on a function}}
+func.func @mark_of_a_function() attributes {exec.update} {
+  return
+}
+
+// -----
+
+// expected-error @below {{unknown attribute exec.stored_as on an argument, which takes none of this dialect}}
+func.func @unknown_on_an_argument(%x: tensor<2xf32> {exec.stored_as}) {
+  return
+}
 
 // -----
 

@@ -47,7 +47,7 @@ checks.expect("complete", kerf("run", path, "--random-inputs").returncode == 0)
 for name in names:
     (OUT / name).unlink()
 result = kerf("run", path, "--random-inputs")
-checks.expect("absent", result.returncode == 3 and result.stderr.count("error: ") == 1
-              and 'w0: external data "w0": No such file or directory' in result.stderr
+checks.expect("absent", result.returncode == 2 and result.stderr.count("error: ") == 1
+              and 'w0: external data "w0": no such file beside the model' in result.stderr
               and "note: the same of 6 more: w1, w2, w3, w4, ..." in result.stderr, result.stderr)
 checks.finish()

@@ -1,4 +1,4 @@
-// What phases tell each other about values is verified: names, places and kinds.
+// What phases tell each other about values is verified: names, places and kinds. nn has no such attributes.
 // RUN: kerf-opt %s --split-input-file --verify-diagnostics
 // REQUIRES: kerf-opt
 
@@ -47,3 +47,25 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // expected-error @below {{kerf.files must be a list of strings}}
 module attributes {kerf.files = 7 : i64} {}
+
+// -----
+
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @below {{unknown attribute nn.precision on an op, which takes none of this dialect}}
+  %y = nn.relu %x {nn.precision = "bf16"} : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{unknown attribute nn.name on an argument, which takes none of this dialect}}
+func.func @main(%x: tensor<2xf32> {nn.name = "x"}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{unknown attribute nn.name on a result of a function, which takes none of this dialect}}
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {nn.name = "y"}) {
+  return %x : tensor<2xf32>
+}

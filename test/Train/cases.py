@@ -39,7 +39,7 @@ def weights(path):
 def run(number, case, mesh):
     name = f"{number:02}-{mesh} {case['name']}, {case['optimizer']}"
     files = OUT / f"{number:02}-{mesh}"
-    integers = {"labels"} | ({"y"} if "tokens" in case["model"] else set())
+    integers = {"labels"} | ({"y"} if case["model"] in ("tokens", "columns") else set())
     np.savez(files.with_suffix(".npz"), **{
         key: np.array(value["data"], np.int64 if key in integers else np.float32).reshape(value["shape"])
         for key, value in case["inputs"].items()})

@@ -75,6 +75,19 @@ class HelpFormatter : public CLI::Formatter {
 };
 } // namespace
 
+/// --help shows "[VALUE]" behind an option that has a value by itself, unless
+/// its text speaks of the default; 0 and an empty text stand for "not given".
+static void showDefaults(CLI::App &command) {
+  for (CLI::Option *option :
+       command.get_options([](CLI::Option *) { return true; })) {
+    std::string value = option->get_default_str();
+    if (value == "0" || value == "[]" || value == "{}" ||
+        option->get_expected_max() == 0 ||
+        option->get_description().find("default") != std::string::npos)
+      option->default_str("");
+  }
+}
+
 int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   Options options;
   int (*command)(const Options &) = nullptr;
@@ -104,6 +117,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   auto add = [&](const char *name, const char *text,
                  int (*run)(const Options &), Prints prints) {
     CLI::App *sub = app.add_subcommand(name, text);
+    sub->option_defaults()->always_capture_default();
     sub->callback([&command, run] { command = run; });
     addPrinting(*sub, options, prints);
     return sub;
@@ -177,8 +191,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
           ->check(CLI::IsMember({"auto", "interpreted", "unfused", "compiled"}))
           ->group("Comparison");
   sub->add_option("--reference-seconds", options.referenceSeconds,
-                  "What --reference=auto may take; beyond it some samples of "
-                  "the batch are compared (default: 30)")
+                  "Seconds that --reference=auto may take; beyond it some "
+                  "samples of the batch are compared")
       ->check(positiveAndFinite())
       ->group("Comparison");
   sub->add_option("--expected", options.expected,
@@ -188,10 +202,13 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->add_option("--damage", options.damage,
                   "Make the value of this node wrong")
       ->group(kTestOnly);
-  sub->add_option("--rtol", options.rtol, "Relative tolerance")
+  sub->add_option("--rtol", options.rtol,
+                  "Relative tolerance of floats (default: 1e-3)")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
-  sub->add_option("--atol", options.atol, "Absolute tolerance")
+  sub->add_option("--atol", options.atol,
+                  "Absolute tolerance of floats (default: 1e-5; after 16-bit "
+                  "types a share of the largest value)")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
 
@@ -212,6 +229,9 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->add_option("--diff", options.otherDocument,
                   "Compare with this plan.json or run.json")
       ->excludes(html);
+
+  for (CLI::App *each : app.get_subcommands({}))
+    showDefaults(*each);
 
   try {
     app.parse(argc, argv);

@@ -6,6 +6,7 @@
 // both. A file that cannot be read as such a machine is measured again.
 //
 //===----------------------------------------------------------------------===//
+#include "Cache.h"
 #include "Calibrate.h"
 #include "Setup.h"
 
@@ -26,11 +27,6 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-static std::string environment(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// The CPU as the system names it; LLVM's name for its kind does not tell
 /// clocks and caches apart.
 static std::string cpuName() {
@@ -44,20 +40,6 @@ static std::string cpuName() {
     if (line.starts_with("model name"))
       return name + line.split(':').second.trim().str();
   return name;
-}
-
-/// The folder of what is kept; empty: there is none.
-static std::string cacheFolder() {
-  llvm::SmallString<128> folder(environment("XDG_CACHE_HOME"));
-  // What is not absolute is to be ignored, says the XDG specification.
-  if (!llvm::sys::path::is_absolute(folder)) {
-    folder = environment("HOME");
-    if (!llvm::sys::path::is_absolute(folder))
-      return "";
-    llvm::sys::path::append(folder, ".cache");
-  }
-  llvm::sys::path::append(folder, "kerf");
-  return folder.str().str();
 }
 
 /// Whether a machine of these ranks can be read from the file.

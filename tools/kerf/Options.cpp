@@ -93,7 +93,8 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "busiest rank among plans that divide the work")
       ->check(CLI::IsMember({"time", "volume"}))
       ->group(group);
-  app.add_option("--memory-limit", o.memoryLimit, "Per device, as 80GiB")
+  app.add_option("--memory-limit", o.memoryLimit,
+                 "Per device, as 80GiB (default: the machine's memory)")
       ->group(group);
   app.add_option("--micro-batches", o.microBatches,
                  "Micro-batches per step of a pipeline (default: search)")
@@ -167,6 +168,10 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
   app.add_option("--ptxas", o.ptxas,
                  "With GPUs: path of ptxas, or none (default: CUDA_HOME, PATH, "
                  "/usr/local/cuda, the wheel nvidia-cuda-nvcc)")
+      ->group("Code generation");
+  app.add_flag("--no-kernel-cache", o.noKernelCache,
+               "Compile each kernel, also those that commands before have "
+               "compiled, and keep none (in ~/.cache/kerf)")
       ->group("Code generation");
   app.add_flag("--fused-attention", o.fusedAttention,
                "With --precision=bf16 or f16: attention as one call; fast "
@@ -243,7 +248,9 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--optimizer", o.optimizer,
                  autodiff::optimizerNames() +
-                     ", then ,lr=1e-3,momentum=0.9,wd=0.1 and others")
+                     ", then ,lr=1e-3,momentum=0.9,wd=0.1 and others; "
+                     "without it plan, compile and verify take sgd (no "
+                     "default of train)")
       ->group(group);
   app.add_option("--trainable", o.trainable,
                  "Train only weights whose name matches, repeatable; +REGEX: "

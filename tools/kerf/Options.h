@@ -64,7 +64,7 @@ struct Options {
   std::string output, targetCpu, stopAfter, from, dumpDir, failPhase, without;
   bool printPipeline = false;
   std::string ptxas, kernelDumpDir;
-  bool hostKernels = false, fusedAttention = false;
+  bool hostKernels = false, fusedAttention = false, noKernelCache = false;
   // Running.
   std::vector<std::string> inputs;
   bool seedGiven = false, randomInputs = false;

@@ -180,7 +180,7 @@ void Printer::printCollectives() {
     out << "  " << row.count << " x " << row.what << ": "
         << formatBytes(row.bytes) << " per rank";
     if (!row.formula.empty())
-      out << " (" << row.formula << " / N each)";
+      out << " (" << row.formula << " each)";
     if (row.seconds > 0)
       out << ", " << formatSeconds(row.seconds);
     if (!row.example.empty())

@@ -165,7 +165,11 @@ kerf::tool::collectiveRows(const json::Object &root) {
     auto row = llvm::find_if(
         rows, [&](const CollectiveRow &each) { return each.what == what; });
     if (row == rows.end()) {
-      rows.push_back({what, textAt(c, "node"), textAt(c, "formula")});
+      // Of a group, in equal shares; a send is one device's alone.
+      std::string formula = textAt(c, "formula");
+      if (!formula.empty() && textAt(c, "op") != "send")
+        formula += " / N";
+      rows.push_back({what, textAt(c, "node"), formula});
       row = rows.end() - 1;
       row->tensors =
           std::max<int64_t>(1, static_cast<int64_t>(numberAt(c, {"tensors"})));

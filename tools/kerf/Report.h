@@ -31,7 +31,8 @@ struct Document {
 /// Equal collectives, which repeated layers have: one row.
 struct CollectiveRow {
   std::string what; ///< operation, axes, buffer, purpose
-  std::string example, formula;
+  std::string example;
+  std::string formula; ///< of the bytes that a device sends; may be empty
   int64_t count = 0;
   int64_t tensors = 1;           ///< in the buffer that begins with `example`
   double bytes = 0, seconds = 0; ///< of the busiest rank, all of them

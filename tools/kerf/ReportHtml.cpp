@@ -286,7 +286,7 @@ void Page::stages() {
                    "micro-batch", "micro-batches"),
             100 * numberAt(&root, {"schedule", "bubble_fraction"}))
             .str(),
-        {"#stage", "#ops", "#FLOP", "#time of a micro-batch", ""});
+        {"#stage", "#ops", "#FLOP", "#time of a step", ""});
   double max = 0;
   for (const json::Value &stage : *all)
     max = std::max(max, numberAt(stage.getAsObject(), {"seconds"}));

@@ -2,6 +2,7 @@
 #include "Setup.h"
 
 #include "../SpellFlags.h"
+#include "Cache.h"
 #include "Commands.h"
 #include "Files.h"
 #include "Report.h"
@@ -397,6 +398,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   result.targetCpu = !o.targetCpu.empty() ? o.targetCpu
                      : result.cuda        ? "x86-64-v2"
                                           : "host";
+  result.objectCache = kernelCache(o);
   result.hostKernels = o.hostKernels;
   if (o.fusedAttention && o.precision != "bf16" && o.precision != "f16")
     throw Failure{kUsage,

@@ -55,7 +55,7 @@ private:
 struct Model {
   explicit Model(Options &options);
   std::unique_ptr<Compilation> compilation;
-  int64_t classesOf(const std::string &output) const;
+  int64_t classesOf(const rt::TrainLoss &loss) const;
   /// Inputs that a loss of the graph takes as labels, and their range.
   void describeLabels(rt::TrainLoss &loss) const;
 };
@@ -141,14 +141,16 @@ Model::Model(Options &options) {
     }
 }
 
-/// The size of the last dimension of an output, 0 if there is no such output.
-int64_t Model::classesOf(const std::string &output) const {
+/// The size of the classes' dimension, 0 if there is no such output.
+int64_t Model::classesOf(const rt::TrainLoss &loss) const {
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
   for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
     auto name = main.getResultAttrOfType<mlir::StringAttr>(i, kNameAttr);
     auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
-    if (name && name.getValue() == output && !shape.empty())
-      return shape.back();
+    int64_t rank = shape.size();
+    int64_t dim = loss.classDim < 0 ? rank + loss.classDim : loss.classDim;
+    if (name && name.getValue() == loss.output && 0 <= dim && dim < rank)
+      return shape[dim];
   }
   return 0;
 }
@@ -295,6 +297,7 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
   if (!step.loss.target.empty())
     t.loss.labels = {step.loss.target};
   t.loss.ignoreIndex = step.loss.ignoreIndex;
+  t.loss.classDim = step.loss.classDim;
   t.rate.base = step.optimizer.learningRate;
   t.beta1 = step.optimizer.option("beta1");
   t.beta2 = step.optimizer.option("beta2");
@@ -371,8 +374,9 @@ static void requireStep(const Options &options) {
   require(options.optimizer, "--optimizer=adamw,lr=3e-4");
   if (count > 0)
     throw Failure{kUsage,
-                  std::string(count > 1 ? "these are" : "this is") +
-                      " missing, expected as " + missing,
+                  count > 1 ? "these are missing, expected as " + missing
+                            : missing.substr(0, missing.find('=')) +
+                                  " is missing, expected as " + missing,
                   {"see kerf train --help"}};
 }
 
@@ -391,7 +395,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     Model model(inference);
     options.dims = inference.dims;
     if (loop.loss.hasClasses())
-      loop.loss.classes = model.classesOf(loop.loss.output);
+      loop.loss.classes = model.classesOf(loop.loss);
     else if (loop.loss.isScalar())
       model.describeLabels(loop.loss);
   }

@@ -22,7 +22,7 @@ using namespace kerf::tool;
 namespace {
 /// Tensors whose names differ in numbers only.
 struct Group {
-  std::string first;
+  std::string first, last;
   std::vector<int64_t> shape;
   int64_t count = 0, elements = 0;
 };
@@ -51,6 +51,7 @@ static void add(Groups &groups, const std::string &name,
   Group &group = groups[{pattern, std::min<size_t>(shape.size(), 3)}];
   if (group.count++ == 0)
     group.first = name, group.shape = shape;
+  group.last = name;
   group.elements += elements;
 }
 
@@ -62,12 +63,17 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
       "x");
 }
 
+/// Names that are in the model, not a pattern that could be taken for a REGEX.
+static std::string names(const Group &group) {
+  return group.count == 1 ? group.first : group.first + " to " + group.last;
+}
+
 static std::string text(const Key &key, const Group &group) {
   if (group.count == 1)
-    return group.first + " (" + shapeText(group.shape) + ")";
+    return names(group) + " (" + shapeText(group.shape) + ")";
   static constexpr const char *kinds[] = {"numbers", "vectors", "matrices",
                                           "tensors"};
-  return key.first + " (" + std::to_string(group.count) + " " +
+  return names(group) + " (" + std::to_string(group.count) + " " +
          kinds[key.second] + ", " +
          formatCount(static_cast<double>(group.elements)) + " elements)";
 }
@@ -112,13 +118,13 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
   for (const std::string &name : result.buffers)
     add(buffers, name, {0}, verbose);
   if (!result.buffers.empty()) {
-    std::vector<std::string> names;
+    std::vector<std::string> texts;
     for (const auto &[key, group] : buffers)
-      names.push_back(group.count == 1 ? group.first : key.first);
+      texts.push_back(names(group));
     lines.push_back("updates " + std::to_string(result.buffers.size()) +
                     " running statistics: " +
-                    llvm::join(llvm::ArrayRef(names).take_front(4), ", ") +
-                    (names.size() > 4 ? ", ..." : ""));
+                    llvm::join(llvm::ArrayRef(texts).take_front(4), ", ") +
+                    (texts.size() > 4 ? ", ..." : ""));
   }
   llvm::MapVector<autodiff::KeptWhy, Groups> kept;
   for (const autodiff::KeptParameter &parameter : result.kept)

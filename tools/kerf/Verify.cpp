@@ -134,7 +134,7 @@ static constexpr double kMoves = 16;
 /// run again. Small moves are multiplied by what is missing to kMoves; large
 /// ones show where a value lies so close to a border (ReLU's 0) that rounding
 /// decides on which side, and each shows that by a chance of a half.
-static constexpr double kUnits[] = {1, 4, 16, 1, 4, 16};
+static constexpr double kUnits[] = {1, 4, 16, 1, 4, 16, 1, 4, 16};
 
 /// A gradient that is 0 but for rounding (of a key's bias, of a bias in front
 /// of BatchNorm) is what rounding left of it, and an optimizer that divides it

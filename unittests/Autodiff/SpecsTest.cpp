@@ -26,6 +26,13 @@ TEST(Specs, LossWithOptions) {
   EXPECT_EQ(spec->ignoreIndex, -1);
   EXPECT_EQ(spec->option("label_smoothing"), 0.1);
   EXPECT_FALSE(spec->mean);
+  EXPECT_EQ(spec->classDim, -1);
+  spec = parseLoss("nll(p,y,dim=1)");
+  ASSERT_TRUE(bool(spec));
+  EXPECT_EQ(spec->classDim, 1);
+  EXPECT_EQ(lossError("nll(p,y,dim=0)"),
+            "option loss: dim is '0', expected the dimension of the classes: 1 "
+            "or more, or -1 for the last (0 is the batch)");
 }
 
 TEST(Specs, LossByName) {

@@ -90,6 +90,13 @@ Host::Host() {
     }
     return code;
   };
+  api.fail_index = [](kerf_program_context *context, const char *node,
+                      int64_t index, int64_t size) -> int32_t {
+    Host &host = hostOf(context);
+    if (!host.failCode)
+      host.failSize = size;
+    return host.api.fail(context, KERF_FAIL_INDEX_OUT_OF_RANGE, node, index);
+  };
 }
 
 void store(Type element, double value, char *at) {

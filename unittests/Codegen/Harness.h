@@ -54,7 +54,7 @@ struct Host {
   int64_t launches = 0, iterations = 0;
   int32_t failCode = 0;
   std::string failNode;
-  int64_t failDetail = 0;
+  int64_t failDetail = 0, failSize = 0;
   Host();
 };
 

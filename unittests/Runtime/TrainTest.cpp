@@ -535,6 +535,18 @@ TEST(MetricsTest, LossesAndAccuracy) {
   addMetrics(loss, output, &ints, 2, m);
   EXPECT_NEAR(m.loss(), 0.7651263439, 1e-7);
   EXPECT_EQ(m.accuracy(), 0.5);
+  // The same scores with the classes in dimension 1: two labels of a sample.
+  std::vector<float> columns = {1, -1, 2, 0, 0.5, 3};
+  MetricTensor image{
+      KERF_F32, {1, 3, 2}, reinterpret_cast<char *>(columns.data())};
+  MetricTensor pixels{KERF_I64, {1, 2}, ints.data};
+  loss.classDim = 1;
+  m = Metrics();
+  addMetrics(loss, image, &pixels, 1, m);
+  EXPECT_NEAR(m.loss(), 0.7651263439, 1e-7);
+  EXPECT_EQ(m.accuracy(), 0.5);
+  loss.classDim = -1;
+  EXPECT_THROW(addMetrics(loss, image, &pixels, 1, m), Error);
   std::vector<float> y = {0, 1, 1, 0, 1, 1};
   MetricTensor floats{KERF_F32, {2, 3}, reinterpret_cast<char *>(y.data())};
   loss.name = "bce_with_logits";

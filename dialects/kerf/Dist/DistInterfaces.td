@@ -32,6 +32,8 @@ def Dist_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"What it moves; activation unless said otherwise.", "::kerf::dist::Purpose", "getPurposeOrDefault", (ins), [{}], [{
         return $_op.getPurpose().value_or(::kerf::dist::Purpose::Activation);
       }]>,
+    InterfaceMethod<"Its own phase, in a function of several; none: the function's.",
+      "::std::optional<::kerf::dist::Phase>", "getOwnPhase", (ins), [{}], [{ return $_op.getPhase(); }]>,
     InterfaceMethod<[{Bytes that the ranks of a group of this size send together in one execution.}],
       "int64_t", "getGroupBytes", (ins "int64_t":$groupSize)>,
     InterfaceMethod<[{S of the cost model: bytes of the full logical buffer of one group.}],

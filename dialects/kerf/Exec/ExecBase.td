@@ -34,8 +34,9 @@ def Exec_Dialect : Dialect {
     On the module `exec.target` says what the program is lowered for and
     `exec.mesh` is its mesh. `exec.update`, on ops of an optimizer's update, and
     `exec.stored`, on ops whose result is stored as it is, and `exec.at_load`, on
-    views of what is computed at load, are marks of lowering.
-    Other attributes of this dialect on ops of others are errors.
+    views of what is computed at load, are marks of lowering. An attribute with
+    the prefix `exec.` that is not one of these, or stands where it has no
+    meaning, is an error.
 
     Streams and events: `collective_start` gives an `!exec.event` that
     `collective_wait` takes. A device with streams orders other calls the same
@@ -45,6 +46,8 @@ def Exec_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
     void registerAttributes();
   }];

@@ -125,20 +125,3 @@ dist::MeshAttr kerf::exec::getMesh(Operation *op) {
   return module ? module->getAttrOfType<dist::MeshAttr>(kMesh)
                 : dist::MeshAttr();
 }
-
-LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
-                                                    NamedAttribute attribute) {
-  StringRef name = attribute.getName();
-  if (name == kUpdateMark || name == kStoredMark || name == kAtLoad) {
-    if (!isa<UnitAttr>(attribute.getValue()))
-      return op->emitError() << name << " is a mark and has no value";
-    return success();
-  }
-  bool known =
-      (name == TargetAttr::kName && isa<TargetAttr>(attribute.getValue())) ||
-      (name == kMesh && isa<dist::MeshAttr>(attribute.getValue()));
-  if (!known || !isa<ModuleOp>(op))
-    return op->emitError() << name << " = " << attribute.getValue()
-                           << " has no meaning here";
-  return success();
-}

@@ -37,15 +37,16 @@ LogicalResult kerf::checkKnown(Operation *op, NamedAttribute attribute,
   const KnownAttribute *known = llvm::find_if(
       table, [&](const KnownAttribute &entry) { return entry.name == name; });
   if (known == table.end()) {
-    InFlightDiagnostic error = op->emitError()
-                               << "unknown attribute " << name << " on "
-                               << placeName(place) << ", expected one of ";
+    InFlightDiagnostic error = op->emitError() << "unknown attribute " << name
+                                               << " on " << placeName(place);
     bool first = true;
     for (const KnownAttribute &entry : table)
       if (entry.places & place) {
-        error << (first ? "" : ", ") << entry.name;
+        error << (first ? ", expected one of " : ", ") << entry.name;
         first = false;
       }
+    if (first)
+      error << ", which takes none of this dialect";
     return error;
   }
   if (!(known->places & place))

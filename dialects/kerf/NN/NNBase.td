@@ -23,10 +23,14 @@ def NN_Dialect : Dialect {
 
     Printed lines omit what follows from the rest: one type if operands and
     result have the same, `3x3` for the sizes of a window, and no attribute with
-    its default value.
+    its default value. No attribute with the prefix `nn.` stands on ops, modules
+    or functions: one that does is an error.
   }];
   let dependentDialects = ["::kerf::KerfDialect"];
   let hasConstantMaterializer = 0;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def NN_Tensor : StaticShapeTensorOf<[AnyType]>;

@@ -45,8 +45,8 @@ def AutodiffPass : Pass<"kerf-autodiff", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "", "as kerf train --loss">,
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "as kerf train --optimizer">,
+    Option<"loss", "loss", "std::string", "", "LOSS(OUTPUT,LABELS), or the name of a scalar output">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "NAME,OPTION=VALUE,... as docs/Autodiff.md lists them">,
     ListOption<"trainable", "trainable", "std::string", "regular expressions of parameters to train">,
     ListOption<"frozen", "frozen", "std::string", "regular expressions of parameters to keep">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients; 0: none">,

@@ -36,6 +36,7 @@
 #define KERF_LOWER_CODEGEN_H
 
 #include "kerf/Fusion/Groups.h"
+#include "kerf/Lower/ObjectCache.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Operation.h"
@@ -86,6 +87,8 @@ struct CodegenOptions {
   /// Where to write the optimised LLVM IR and the assembly of every kernel, for
   /// people and tests; empty: nowhere.
   std::string dumpDir;
+  /// Not asked where there is a `dumpDir`.
+  ObjectCacheOptions cache;
 };
 
 /// The target, as the manifest describes it.

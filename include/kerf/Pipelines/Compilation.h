@@ -14,6 +14,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Import/Import.h"
+#include "kerf/Lower/ObjectCache.h"
 #include "kerf/Plan/Plan.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -25,6 +26,10 @@ class OpPassManager;
 } // namespace mlir
 
 namespace kerf {
+
+namespace plan {
+struct PlanRun;
+}
 
 /// Exit codes of the driver, also the classes of failure of the library.
 enum class Outcome {
@@ -69,6 +74,8 @@ struct CompilationOptions {
   std::string givenPlanPath;
   /// As LLVM names it; "host" for this machine.
   std::string targetCpu = "host";
+  /// Where compiled kernels are kept for compilations to come.
+  ObjectCacheOptions objectCache;
   /// Kernels for CUDA GPUs (docs/Cuda.md) instead of this CPU's.
   bool cuda = false;
   /// For GPUs: where ptxas is (empty: none), and kernels for the CPU as well.
@@ -156,6 +163,9 @@ private:
   bool hasAutodiff() const;
   Outcome readModel();
   Outcome makePlan();
+  void addPlanning(mlir::OpPassManager &passes, plan::PlanRun &run) const;
+  /// What kerf-opt --pass-pipeline takes to run the same.
+  static std::string textOf(mlir::PassManager &passes);
   Outcome takePlan();
   void noteUntied();
   void noteNumbers();

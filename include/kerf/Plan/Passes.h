@@ -19,8 +19,7 @@ struct PlanRun {
   std::unique_ptr<Planning> planning;
 };
 
-/// The pass for these options. It prints all of them, except the limits that
-/// the driver sets when it plans again for less memory. `machine`: the name of
+/// The pass for these options, all of which it prints. `machine`: the name of
 /// options.machine, or the file that it was read from.
 std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options,
                                            llvm::StringRef machine,

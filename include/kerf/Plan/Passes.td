@@ -55,6 +55,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
              clEnumValN(::kerf::plan::SolverKind::Random, "random", "any legal plan, for tests"))}]>,
     Option<"seed", "seed", "uint64_t", "0", "Seed of the random solver">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "Bytes per device; 0: the machine's">,
+    ListOption<"rejected", "rejected", "int64_t",
+               "Bytes that the plans before took where they were laid out, more than the limit">,
     Option<"deadline", "deadline", "double", "0", "Seconds that the search may take; 0: none">,
     ListOption<"batchDims", "batch-dim", "std::string", "Where an input has the batch: NAME=DIM">,
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,

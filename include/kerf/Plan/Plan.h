@@ -70,6 +70,14 @@ struct PlanOptions {
   uint64_t seed = 0;
   /// For the whole search; 0: none.
   double deadlineSeconds = 0;
+  /// Whether that is time on the processor instead of the clock, which other
+  /// work of the machine does not change; so are the times after which a search
+  /// without a deadline ends.
+  bool deadlineIsOfProcessor = false;
+  /// Bytes of the fullest device as lowering laid it out, for each plan that
+  /// was given and did not keep the limit, in their order: the plan is what
+  /// Planning::runWithout gives for the last one.
+  std::vector<int64_t> rejectedBytes;
   /// Once it is true the search ends with the best plan so far.
   const std::atomic<bool> *stop = nullptr;
   /// Told before each candidate and at the end. No thread of its own.

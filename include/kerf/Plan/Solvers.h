@@ -27,6 +27,9 @@ struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
   /// Problems too wide for elimination take 20 s where none is given.
   double deadlineSeconds = 0;
+  /// Whether seconds are those of this thread on the processor, which other
+  /// work of the machine does not change.
+  bool deadlineIsOfProcessor = false;
   /// Once it is true, what has been found is given, as at the deadline.
   const std::atomic<bool> *stop = nullptr;
   uint64_t seed = 0;

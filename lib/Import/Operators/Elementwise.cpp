@@ -281,7 +281,7 @@ static LogicalResult dropout(Node &node) {
         return node.unsupported("operator Dropout in training mode",
                                 "the model is taken as exported for inference "
                                 "(model.eval() in PyTorch), and as that with "
-                                "option as-inference; kerf train takes both");
+                                "option as-inference; training takes both");
       if (!ratio || !(*ratio >= 0 && *ratio < 1))
         return node.error("ratio must be a constant in [0, 1)");
       if (node.wants(1))

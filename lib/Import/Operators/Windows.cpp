@@ -299,7 +299,7 @@ static LogicalResult batchNorm(Node &node) {
     return node.unsupported("operator BatchNormalization in training mode",
                             "the model is taken as exported for inference "
                             "(model.eval() in PyTorch), and as that with "
-                            "option as-inference; kerf train takes both");
+                            "option as-inference; training takes both");
   if (training && node.importer.trainingForms() ==
                       ImportOptions::TrainingForms::AsInference)
     node.importer.noteAsInference();

@@ -35,7 +35,8 @@ enum ApiOffset : int64_t {
   kApiCollectiveWait = 40,
   kApiCopy = 56,
   kApiFail = 64,
-  kApiStoreShardIndex = 72
+  kApiStoreShardIndex = 72,
+  kApiFailIndex = 80
 };
 
 /// How to launch an emitted kernel.
@@ -110,6 +111,12 @@ private:
   V entryAlloca(llvm::Type *type) override;
   /// Calls api->fail(context, code, node, detail).
   void failIf(V bad, V detail, int code) override;
+  /// Calls api->fail_index(context, node, index, size).
+  void failIndexIf(V bad, V index, int64_t size) override;
+  /// Calls the entry with what `arguments` makes of the detail of the first bad
+  /// lane.
+  void reportIf(V bad, V detail, ApiOffset entry,
+                llvm::function_ref<llvm::SmallVector<V>(V)> arguments);
 
   llvm::Module &module;
   llvm::LLVMContext &context;

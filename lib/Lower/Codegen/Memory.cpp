@@ -254,8 +254,20 @@ void KernelEmitter::storeRow(V value, V place) {
   b.CreateAlignedStore(value, place, Align(type->getScalarSizeInBits() / 8));
 }
 
-/// With the detail of the first bad lane.
 void KernelEmitter::failIf(V bad, V detail, int code) {
+  reportIf(bad, detail, kApiFail, [&](V first) -> SmallVector<V> {
+    return {apiContext, b.getInt32(code), node, first};
+  });
+}
+
+void KernelEmitter::failIndexIf(V bad, V index, int64_t size) {
+  reportIf(bad, index, kApiFailIndex, [&](V first) -> SmallVector<V> {
+    return {apiContext, node, first, b.getInt64(size)};
+  });
+}
+
+void KernelEmitter::reportIf(V bad, V detail, ApiOffset entry,
+                             function_ref<SmallVector<V>(V)> arguments) {
   V any = bad;
   if (bad->getType()->isVectorTy())
     any = b.CreateOrReduce(bad);
@@ -271,14 +283,14 @@ void KernelEmitter::failIf(V bad, V detail, int code) {
           b.getInt64Ty());
       first = b.CreateExtractElement(widen(detail), lane);
     }
-    auto *pointer = PointerType::get(context, 0);
-    auto *type = FunctionType::get(
-        b.getInt32Ty(), {pointer, b.getInt32Ty(), pointer, b.getInt64Ty()},
-        false);
-    V slot = b.CreateConstGEP1_64(b.getInt8Ty(), api, kApiFail);
-    V fail = b.CreateLoad(pointer, slot);
-    CallInst *call =
-        b.CreateCall(type, fail, {apiContext, b.getInt32(code), node, first});
+    SmallVector<V> values = arguments(first);
+    SmallVector<Type *> types;
+    for (V value : values)
+      types.push_back(value->getType());
+    auto *type = FunctionType::get(b.getInt32Ty(), types, false);
+    V slot = b.CreateConstGEP1_64(b.getInt8Ty(), api, entry);
+    V function = b.CreateLoad(PointerType::get(context, 0), slot);
+    CallInst *call = b.CreateCall(type, function, values);
     call->addFnAttr(Attribute::Cold);
   });
 }

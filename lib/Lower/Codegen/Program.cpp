@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
-#include "ObjectCode.h"
+#include "ObjectCache.h"
 #include "Structure.h"
 
 #include "kerf/Support/WriteFile.h"
@@ -41,12 +41,15 @@ struct Unit {
 
 void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
                 const CodegenOptions &options) {
+  ObjectCache cache(options.cache, target);
+  bool isKept = !options.cache.folder.empty() && options.dumpDir.empty();
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t at; (at = next++) < units.size();) {
       Unit &unit = *units[at];
-      auto object =
-          compileModule(*unit.module, target, options.dumpDir, unit.optimise);
+      auto object = isKept ? cache.compile(*unit.module, unit.optimise)
+                           : compileModule(*unit.module, target,
+                                           options.dumpDir, unit.optimise);
       if (object)
         unit.object = std::move(*object);
       else
@@ -61,6 +64,7 @@ void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
   work();
   for (std::thread &thread : threads)
     thread.join();
+  cache.prune();
 }
 
 } // namespace

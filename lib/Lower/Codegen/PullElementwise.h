@@ -129,9 +129,17 @@ auto PullEmitter<B>::convert(V value, mlir::Type from, mlir::Type to) -> V {
       result = fromStorage(toStorage(result, to), to);
     return result;
   }
-  if (fromFloat)
-    return b.CreateFreeze(to.isUnsignedInteger() ? b.CreateFPToUI(value, type)
-                                                 : b.CreateFPToSI(value, type));
+  if (fromFloat) {
+    unsigned width = to.getIntOrFloatBitWidth();
+    if (width == 64 || (width == 32 && !to.isUnsignedInteger()))
+      return b.CreateFreeze(to.isUnsignedInteger()
+                                ? b.CreateFPToUI(value, type)
+                                : b.CreateFPToSI(value, type));
+    // Numbers outside of the type wrap, on every CPU, as those of C compilers
+    // and ONNX Runtime do.
+    T wide = b.withElement(type, width == 32 ? b.getInt64Ty() : b.getInt32Ty());
+    return b.CreateTrunc(b.CreateFreeze(b.CreateFPToSI(value, wide)), type);
+  }
   if (!toFloat)
     return fromUnsigned ? b.CreateZExtOrTrunc(value, type)
                         : b.CreateSExtOrTrunc(value, type);

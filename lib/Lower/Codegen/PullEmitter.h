@@ -71,6 +71,8 @@ protected:
   virtual V toStorage(V value, mlir::Type element) = 0;
   /// Reports `code` with the detail of a bad lane, if any, and continues.
   virtual void failIf(V bad, V detail, int code) = 0;
+  /// The same for an index into a dimension of `size` elements.
+  virtual void failIndexIf(V bad, V index, int64_t size) = 0;
   /// The type of indices.
   virtual T indexType() = 0;
   /// Whether the guard varies, but has one value for all lanes.

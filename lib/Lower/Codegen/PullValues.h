@@ -233,7 +233,7 @@ auto PullEmitter<B>::pullGather(mlir::Operation *op,
         b.CreateSelect(b.CreateICmpSLT(at, zero), b.CreateAdd(at, bound), at);
   V inside = b.CreateICmpULT(wrapped, bound);
   if (!gather.getPartial())
-    failIf(b.CreateNot(inside), at, 1);
+    failIndexIf(b.CreateNot(inside), at, size);
   else if (indexElement.isSignlessInteger(64)) // rows that no device holds
     failIf(b.CreateICmpSLT(at, b.integer(i64, nn::kNoRow / 2)),
            b.CreateSub(at, b.integer(i64, nn::kNoRow)), 1);

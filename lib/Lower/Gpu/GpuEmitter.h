@@ -105,6 +105,8 @@ private:
   V fromStorage(V raw, mlir::Type element) override;
   V toStorage(V value, mlir::Type element) override;
   void failIf(V bad, V detail, int code) override;
+  // The record has no place for the size.
+  void failIndexIf(V bad, V index, int64_t) override { failIf(bad, index, 1); }
   T indexType() override { return index; }
   bool lanesAgree(const Guard &guard) override;
   V shared(T element, int64_t count);

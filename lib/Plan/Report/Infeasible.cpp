@@ -165,6 +165,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     return tried.verdict;
   };
   constexpr double trialSeconds = 5;
+  options.deadlineIsOfProcessor |= options.deadlineSeconds <= 0;
   options.deadlineSeconds =
       options.deadlineSeconds > 0
           ? std::min(options.deadlineSeconds, trialSeconds)

@@ -17,8 +17,8 @@ using namespace kerf::plan;
 
 static constexpr uint32_t kOutside = UINT32_MAX;
 
-Landscape::Landscape(const Problem &problem, Solution start)
-    : problem(problem), current(std::move(start)) {
+Landscape::Landscape(const Problem &problem, Solution start, bool ofProcessor)
+    : ofProcessor(ofProcessor), problem(problem), current(std::move(start)) {
   size_t numNodes = problem.nodes.size();
   edgesOf.resize(numNodes);
   usesOf.resize(numNodes);
@@ -379,6 +379,7 @@ double Landscape::improve(const std::vector<uint32_t> &region, bool soft,
   Problem sub = extract(region, soft);
   SolveOptions options;
   options.deadlineSeconds = seconds;
+  options.deadlineIsOfProcessor = ofProcessor;
   for (uint32_t node : region)
     options.hint.push_back(current[node]);
   options.hint.push_back(0);
@@ -424,6 +425,7 @@ void Landscape::shake(const std::vector<uint32_t> &region, Random &random,
                                      0, 0});
   SolveOptions options;
   options.deadlineSeconds = seconds;
+  options.deadlineIsOfProcessor = ofProcessor;
   options.hint = hint;
   SolveResult result = solveNarrow(sub, options);
   if (result.hasSolution())

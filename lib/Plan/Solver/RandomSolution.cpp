@@ -50,7 +50,7 @@ drawAllowed(Draw &model, const EliminationOrder &order, Random &random) {
 }
 
 SolveResult kerf::plan::randomSolution(const Problem &problem, uint64_t seed) {
-  Clock clock(0);
+  Clock clock{SolveOptions()};
   Problem free = withoutCosts(problem);
   SolveResult result = emptyResult(problem);
   Random random(seed ^ 0x6b657266);

@@ -8,25 +8,25 @@
 #define KERF_LIB_PLAN_SOLVER_SEARCH_H
 
 #include "Model.h"
+#include "Stopwatch.h"
+
+#include "kerf/Plan/Solvers.h"
 
 #include <atomic>
-#include <chrono>
 
 namespace kerf::plan {
 
 class Clock {
 public:
-  explicit Clock(double deadlineSeconds,
-                 const std::atomic<bool> *stop = nullptr)
-      : begin(std::chrono::steady_clock::now()), deadline(deadlineSeconds),
-        stop(stop) {}
+  explicit Clock(const SolveOptions &options)
+      : Clock(options.deadlineSeconds, options.deadlineIsOfProcessor,
+              options.stop) {}
   /// A part of this one's time: ends where this one is stopped.
-  Clock slice(double forSeconds) const { return Clock(forSeconds, stop); }
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-        .count();
+  Clock slice(double forSeconds) const {
+    return Clock(forSeconds, ofProcessor, stop);
   }
+  /// Since it was made, as the deadline counts.
+  double seconds() const { return watch.seconds(ofProcessor); }
   /// Sets a deadline, `seconds` from now.
   void limit(double fromNow) { deadline = seconds() + fromNow; }
   bool expired() const {
@@ -36,8 +36,12 @@ public:
   double left() const { return deadline > 0 ? deadline - seconds() : 1e9; }
 
 private:
-  std::chrono::steady_clock::time_point begin;
+  Clock(double deadline, bool ofProcessor, const std::atomic<bool> *stop)
+      : deadline(deadline), ofProcessor(ofProcessor), stop(stop) {}
+
+  Stopwatch watch;
   double deadline;
+  bool ofProcessor;
   const std::atomic<bool> *stop;
 };
 

@@ -18,7 +18,7 @@ template <typename V>
 static SolveResult eliminateOn(const Problem &problem,
                                const LevelWeights &weights,
                                const SolveOptions &options, Solution *relaxed) {
-  Clock clock(options.deadlineSeconds, options.stop);
+  Clock clock(options);
   SolveResult result = emptyResult(problem);
   Statistics &statistics = result.statistics;
   auto finish = [&](llvm::StringRef why) {

@@ -147,7 +147,8 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     if (last && !starts.empty())
       break;
     Clock slice = clock.slice(clock.left() / (last ? 2 : 10));
-    Landscape landscape(problem, last ? minUsage(problem) : guesses[index]);
+    Landscape landscape(problem, last ? minUsage(problem) : guesses[index],
+                        options.deadlineIsOfProcessor);
     makeLegal(landscape, slice);
     take(landscape.solution());
     Evaluation evaluation = evaluate(problem, landscape.solution());
@@ -162,14 +163,14 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     if (clock.expired() || closeEnough())
       break;
     Clock slice = clock.slice(std::min(part, clock.left()));
-    Landscape landscape(problem, solution);
+    Landscape landscape(problem, solution, options.deadlineIsOfProcessor);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
   }
   if (!result.hasSolution() || closeEnough())
     return finishLarge();
   // Perturb a region, descend around it, keep the better solution.
-  Landscape landscape(problem, result.solution);
+  Landscape landscape(problem, result.solution, options.deadlineIsOfProcessor);
   while (!clock.expired() && !met() && !closeEnough()) {
     descend(landscape, nodes, 20, clock);
     take(landscape.solution());

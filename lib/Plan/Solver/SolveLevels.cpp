@@ -76,7 +76,7 @@ template <typename V> void Solver<V>::polish() {
     size_t size;
     double tables;
   };
-  Landscape landscape(problem, result.solution);
+  Landscape landscape(problem, result.solution, options.deadlineIsOfProcessor);
   for (Shape shape : {Shape{40, 3e4}, Shape{150, 3e4}, Shape{40, 3e4}}) {
     for (int pass = 0; pass < 3 && !clock.expired(); ++pass) {
       bool gained = false;

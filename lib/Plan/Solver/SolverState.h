@@ -33,8 +33,7 @@ template <typename V> struct Solver {
 
   Solver(const Problem &problem, const LevelWeights &weights,
          const SolveOptions &options)
-      : problem(problem), weights(weights), options(options),
-        clock(options.deadlineSeconds, options.stop),
+      : problem(problem), weights(weights), options(options), clock(options),
         result(emptyResult(problem)), model(problem, weights),
         lower(-infinity<V>()), random(options.seed) {}
 

@@ -12,6 +12,7 @@
 #include "NativeCalls.h"
 #include "OpenMP.h"
 #include "Team.h"
+#include "WidenedCall.h"
 #include "dnnl/KnownBounds.h"
 #include "gemm/GemmCall.h"
 #include "gemm/PackCache.h"
@@ -179,6 +180,8 @@ public:
             return prepare(plain, index, parameter);
           },
           [this] { known.forget(); });
+    if (wantsWidening(desc))
+      return makeWidenedCall(desc, *this, index, parameter);
     try {
       if (desc.isAttention())
         return makeAttentionCall(desc, *this);
@@ -205,6 +208,16 @@ public:
   }
 
 private:
+  /// A call for the library with a type that it lacks on this CPU.
+  static bool wantsWidening(const LibraryDesc &desc) {
+#ifdef KERF_HAVE_ONEDNN
+    return isBrainFloat(desc) && !desc.isAttention() && !isNativeCall(desc) &&
+           !Dnnl::get().hasBrainFloat();
+#else
+    return false;
+#endif
+  }
+
   int64_t rank;
   Team team;
   std::shared_ptr<PackCache> cache;

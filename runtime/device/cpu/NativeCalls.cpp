@@ -435,6 +435,19 @@ private:
 
 } // namespace
 
+bool kerf::rt::isNativeCall(const LibraryDesc &desc) {
+  switch (desc.kind) {
+  case LibraryDesc::MaxPoolGradient:
+  case LibraryDesc::AvgPoolGradient:
+  case LibraryDesc::ScatterAdd:
+  case LibraryDesc::Scatter:
+  case LibraryDesc::TopK:
+    return true;
+  default:
+    return false;
+  }
+}
+
 std::unique_ptr<LibraryCall> kerf::rt::makeNativeCall(const LibraryDesc &desc,
                                                       Device &device) {
   switch (desc.kind) {

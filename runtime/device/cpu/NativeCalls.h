@@ -12,6 +12,9 @@
 
 namespace kerf::rt {
 
+/// Whether the call is one of these.
+bool isNativeCall(const LibraryDesc &desc);
+
 /// The call, or null if it is one of oneDNN's. Throws KERF_BAD_PACKAGE.
 std::unique_ptr<LibraryCall> makeNativeCall(const LibraryDesc &desc,
                                             Device &device);

@@ -48,7 +48,8 @@ def model(name, shape, tail=(), outputs=("logits",), extra_inputs=(), initialize
              helper.make_node("Tanh", ["h2"], ["h3"]), helper.make_node("MatMul", ["h3", "w2"], ["h4"]),
              helper.make_node("Add", ["h4", "b2"], ["logits"]), *tail]
     write(name, nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape), *extra_inputs],
-          [helper.make_tensor_value_info(o, TensorProto.FLOAT, [*shape[:-1], 5] if o in ("logits", "p") else [])
+          [helper.make_tensor_value_info(o, TensorProto.FLOAT, {"logits": [*shape[:-1], 5], "p": [*shape[:-1], 5],
+                                                                "columns": [*shape[:-2], 5, shape[-2]]}.get(o, []))
            for o in outputs], (*PARAMETERS.items(), *initializers))
 
 
@@ -98,6 +99,12 @@ def losses():
          {"x": x, "labels": some})
     case("cross entropy of tokens", "tokens", "cross_entropy(logits,y,ignore_index=-1)",
          lambda y, v: ce(y.reshape(-1, 5), v["y"].reshape(-1), ignore_index=-1), {"x": tokens, "y": grid})
+    # Classes in dimension 1, as PyTorch has them; the same loss.
+    model("columns", [3, 4, 6], [helper.make_node("Transpose", ["logits"], ["columns"], perm=[0, 2, 1])],
+          ("columns",))
+    for text in ("dim=1", "dim=-2"):
+        case(f"cross entropy of columns, {text}", "columns", f"cross_entropy(columns,y,ignore_index=-1,{text})",
+             lambda y, v: ce(y.transpose(1, 2), v["y"], ignore_index=-1), {"x": tokens, "y": grid})
     case("sum of cross entropies", "rows", "cross_entropy(logits,labels,reduction=sum)",
          lambda y, v: ce(y, v["labels"], reduction="sum"), {"x": x, "labels": some})
     case("smoothed labels", "rows", "cross_entropy(logits,labels,label_smoothing=0.2)",

@@ -10,6 +10,7 @@
 #include "PatternUtils.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/KnownAttributes.h"
 #include "kerf/Interfaces/Placement.h"
 #include "kerf/Interfaces/TransferCast.h"
 
@@ -33,6 +34,21 @@ void NNDialect::initialize() {
 #define GET_OP_LIST
 #include "kerf/NN/NNOps.cpp.inc"
       >();
+}
+
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
+  return checkKnown(op, attribute, placeOf(op), {});
+}
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned,
+                                                  NamedAttribute attribute) {
+  return checkKnown(op, attribute, OnArgument, {});
+}
+LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                     unsigned,
+                                                     NamedAttribute attribute) {
+  return checkKnown(op, attribute, OnResult, {});
 }
 
 int64_t nn::sizeInBytes(RankedTensorType type) {

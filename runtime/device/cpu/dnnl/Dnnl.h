@@ -51,7 +51,8 @@
   X(dnnl_primitive_create)                                                     \
   X(dnnl_primitive_destroy)                                                    \
   X(dnnl_primitive_execute)                                                    \
-  X(dnnl_version)
+  X(dnnl_version)                                                              \
+  X(dnnl_get_effective_cpu_isa)
 
 namespace kerf::rt {
 
@@ -65,6 +66,11 @@ struct Dnnl {
   static const Dnnl &get();
   /// Throws if `status` is a failure. `unimplemented` is told apart.
   static void check(dnnl_status_t status, const char *what);
+  /// Whether it has bfloat16 on this CPU: it needs AVX-512 for that.
+  bool hasBrainFloat() const {
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==
+           dnnl_cpu_isa_avx512_core;
+  }
 };
 
 /// Owns a handle: Handle<dnnl_memory_t>(raw, Dnnl::get().dnnl_memory_destroy).

@@ -1,16 +1,16 @@
 //===- Answers.cpp - how a recording driver's work is done ----------------===//
 //
-// The bytes that a library call touches follow from its descriptor: an operand
-// extends from its offset to its last element. Work may run long after it was
-// enqueued, so everything it needs is copied or shared.
+// Work may run long after it was enqueued, so everything it needs is copied or
+// shared.
 //
 //===----------------------------------------------------------------------===//
 #include "Answers.h"
-#include "WidenedCall.h"
 
 #include "../../../base/Types.h"
 #include "../../../package/AttentionOperands.h"
+#include "../../TouchedRanges.h"
 #include "../../cpu/Epilogue.h"
+#include "../../cpu/WidenedCall.h"
 
 #include <atomic>
 
@@ -48,6 +48,11 @@ int32_t noteFailure(kerf_program_context *ctx, int32_t code, const char *,
   return 1;
 }
 
+int32_t noteIndexFailure(kerf_program_context *ctx, const char *node,
+                         int64_t index, int64_t) {
+  return noteFailure(ctx, KERF_FAIL_INDEX_OUT_OF_RANGE, node, index);
+}
+
 class AnsweredCall : public LibraryCall {
 public:
   AnsweredCall(const Driver &driver, cu::Stream stream, Device &cpu,
@@ -55,9 +60,8 @@ public:
                const std::function<ParameterView(int64_t)> &parameter)
       : driver(driver), stream(stream), desc(desc),
         name(cat("library ", index, " ", desc.kindName())) {
-    addOperands();
     call = desc.dtype == KERF_F16 && !desc.isAttention()
-               ? makeWidenedCall(cpu, desc, index, parameter, halfBuffers())
+               ? makeWidenedCall(desc, cpu, index, parameter)
                : cpu.prepare(desc, index, parameter);
     // Calls may pack parameters when they are prepared.
     scratch = std::make_shared<std::vector<char>>(
@@ -67,7 +71,7 @@ public:
 
   void run(void *const *buffers, void *) override {
     std::vector<RecordedRange> touched;
-    for (const Touched &t : operands)
+    for (const TouchedRange &t : operands)
       touched.push_back({static_cast<const char *>(buffers[t.buffer]) + t.begin,
                          t.bytes, !t.writes || t.reads, t.writes});
     auto *job = new Job{call, scratch, {buffers, buffers + desc.numBuffers()}};
@@ -90,125 +94,6 @@ private:
     }
     static void destroy(void *user) { delete static_cast<Job *>(user); }
   };
-  struct Touched {
-    int64_t buffer, begin, bytes;
-    bool reads, writes;
-    kerf_dtype_t dtype;
-  };
-
-  void add(const Operand &operand, const Shape &dims, kerf_dtype_t dtype,
-           bool writes = false, bool reads = true) {
-    if (operand.kind != Operand::Buffer)
-      return;
-    Shape strides = operand.strides;
-    if (strides.empty())
-      strides = denseStrides(dims); // a transpose covers the same bytes
-    int64_t last = 0;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] == 0)
-        return;
-      last += (dims[d] - 1) * strides[d];
-    }
-    int64_t size = dtypeSize(dtype);
-    operands.push_back({operand.index, operand.offset * size, (last + 1) * size,
-                        reads || !writes, writes, dtype});
-  }
-
-  std::vector<CallBuffer> halfBuffers() const {
-    std::vector<CallBuffer> all(static_cast<size_t>(desc.numBuffers()));
-    for (const Touched &t : operands) {
-      CallBuffer &buffer = all[static_cast<size_t>(t.buffer)];
-      buffer.dtype = t.dtype;
-      buffer.elements =
-          std::max(buffer.elements, (t.begin + t.bytes) / dtypeSize(t.dtype));
-      buffer.reads |= t.reads;
-      buffer.writes |= t.writes;
-    }
-    return all;
-  }
-
-  void addOperands() {
-    if (desc.isAttention()) {
-      for (const AttentionOperand &o : attentionOperands(desc))
-        add(*o.operand, o.dims, o.dtype, o.writes, !o.writes);
-      return;
-    }
-    auto with = [&](Shape dims, std::initializer_list<int64_t> more) {
-      dims.insert(dims.end(), more);
-      return dims;
-    };
-    auto image = [&](const Shape &spatial, int64_t channels) {
-      Shape dims = desc.batch;
-      dims.insert(dims.end(), spatial.begin(), spatial.end());
-      dims.push_back(channels);
-      return dims;
-    };
-    Shape weights = {desc.outChannels, desc.inChannels / desc.groups};
-    weights.insert(weights.end(), desc.kernel.begin(), desc.kernel.end());
-    Shape in = image(desc.in, desc.inChannels),
-          out = image(desc.out, desc.outChannels);
-    bool sum = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
-    Shape dst = out;
-    switch (desc.kind) {
-    case LibraryDesc::Matmul:
-      dst = with(desc.batch, {desc.m, desc.n});
-      add(desc.lhs, with(desc.batch, {desc.m, desc.k}), desc.dtype);
-      add(desc.rhs, with(desc.batch, {desc.k, desc.n}), desc.dtype);
-      break;
-    case LibraryDesc::Conv:
-      add(desc.lhs, in, desc.dtype);
-      add(desc.rhs, weights, desc.dtype);
-      break;
-    case LibraryDesc::Pool:
-      add(desc.lhs, in, desc.dtype);
-      break;
-    case LibraryDesc::ConvInputGradient:
-      add(desc.lhs, weights, desc.dtype);
-      add(desc.rhs, out, desc.dtype);
-      dst = in;
-      break;
-    case LibraryDesc::ConvWeightGradient:
-      add(desc.lhs, in, desc.dtype);
-      add(desc.rhs, out, desc.dtype);
-      dst = weights;
-      break;
-    case LibraryDesc::MaxPoolGradient:
-      add(desc.lhs, in, desc.dtype);
-      add(desc.rhs, out, desc.dtype);
-      dst = in;
-      break;
-    case LibraryDesc::AvgPoolGradient:
-      add(desc.rhs, out, desc.dtype);
-      dst = in;
-      break;
-    case LibraryDesc::ScatterAdd:
-      dst = {desc.outer, desc.rows, desc.inner};
-      add(desc.lhs, {desc.outer, desc.count, desc.inner}, desc.dtype);
-      add(desc.rhs, {desc.count}, desc.indexDtype);
-      add(desc.bias, dst, desc.dtype);
-      break;
-    case LibraryDesc::Scatter:
-      dst = {desc.outer, desc.rows, desc.inner};
-      add(desc.lhs, {desc.outer, desc.count, desc.inner}, desc.dtype);
-      add(desc.rhs, {desc.outer, desc.count}, desc.indexDtype);
-      add(desc.bias, dst, desc.dtype);
-      break;
-    case LibraryDesc::TopK:
-      dst = {desc.outer, desc.count};
-      add(desc.lhs, {desc.outer, desc.rows}, desc.dtype);
-      break;
-    default: // has other operands
-      break;
-    }
-    if (desc.kind != LibraryDesc::ScatterAdd &&
-        desc.kind != LibraryDesc::Scatter)
-      add(desc.bias,
-          {desc.kind == LibraryDesc::Matmul ? desc.n : desc.outChannels},
-          desc.dstDtype);
-    for (const PostOp &op : desc.postOps)
-      add(op.operand, dst, desc.dstDtype);
-    add(desc.dst, dst, desc.dstDtype, true, sum);
-  }
 
   const Driver &driver;
   cu::Stream stream;
@@ -216,7 +101,7 @@ private:
   std::string name;
   std::shared_ptr<LibraryCall> call;
   std::shared_ptr<std::vector<char>> scratch;
-  std::vector<Touched> operands;
+  std::vector<TouchedRange> operands = touchedRanges(desc);
 };
 } // namespace
 
@@ -243,6 +128,7 @@ void kerf::rt::bindHostKernel(const Driver &driver, const KernelEntry &entry,
       job->table.abi_version = KERF_PROGRAM_ABI_VERSION;
       job->table.struct_size = sizeof(kerf_program_api);
       job->table.fail = noteFailure;
+      job->table.fail_index = noteIndexFailure;
       job->buffers[cuda.buffers] = &job->table;
       job->buffers[cuda.buffers + 1] = job;
     }

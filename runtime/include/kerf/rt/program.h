@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Version of the table below. The manifest's "abi" must not exceed it. */
-#define KERF_PROGRAM_ABI_VERSION 2
+#define KERF_PROGRAM_ABI_VERSION 3
 
 /* Buffers of the arena, of scratch, parameters and boundary slots start at
    multiples of this many bytes. */
@@ -102,6 +102,11 @@ typedef struct kerf_program_api {
      memory. */
   int32_t (*store_shard_index)(kerf_program_context *ctx, int32_t index,
                                void *dst);
+
+  /* Since version 3. `fail` with KERF_FAIL_INDEX_OUT_OF_RANGE: `size` is that
+     of the dimension in which `index` does not lie. */
+  int32_t (*fail_index)(kerf_program_context *ctx, const char *node,
+                        int64_t index, int64_t size);
 } kerf_program_api;
 
 #define KERF_MAX_STARTED 16

@@ -58,6 +58,8 @@ struct TrainLoss {
   int64_t ignoreIndex = -100;
   bool ignores = true;
   int64_t classes = 0; ///< 0: unknown, or the loss has no labels
+  /// Where the output has its classes; negative: counted from its end.
+  int64_t classDim = -1;
 
   bool hasClasses() const;
   /// Computed by the model itself.
