@@ -400,8 +400,7 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
   ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
                           proto.op_type()];
   int64_t opset = opsetOf(domain, scope), first = 0;
-  Handler handler =
-      domain.empty() ? handlers().find(proto.op_type(), opset, first) : nullptr;
+  Handler handler = handlers(domain).find(proto.op_type(), opset, first);
   if (!handler) {
     std::string what = "operator " + proto.op_type();
     what += " (" + (domain.empty() ? "" : "domain " + domain.str() + ", ") +
@@ -430,7 +429,7 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
     node.inputs.pop_back();
   if (skipped)
     return defineOutputs(proto, {}, scope);
-  if (!handlers().takesSequences(proto.op_type()))
+  if (!handlers(domain).takesSequences(proto.op_type()))
     for (auto [index, input] : llvm::enumerate(node.inputs))
       if (isSequence(input))
         (void)node.error("input " + Twine(index) + " of " + proto.op_type() +
@@ -572,7 +571,7 @@ void Importer::surveyOperators(const Nodes &nodes, const Scope &scope,
     ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
                             proto.op_type()];
     int64_t opset = opsetOf(domain, scope), first = 0;
-    if (!domain.empty() || !handlers().find(proto.op_type(), opset, first))
+    if (!handlers(domain).find(proto.op_type(), opset, first))
       unsupported("operator " + proto.op_type() + " (" +
                       (domain.empty() ? "" : "domain " + domain.str() + ", ") +
                       "operator set " + std::to_string(opset) + ")",

@@ -31,8 +31,8 @@ public:
   bool takesSequences(llvm::StringRef name) const {
     return withSequences.contains(name);
   }
-  /// The handler for the operator in this version of ai.onnx; null if there is
-  /// none. `first` is set to the first version that has one, or 0.
+  /// The handler for the operator in this version of its domain; null if there
+  /// is none. `first` is set to the first version that has one, or 0.
   Handler find(llvm::StringRef name, int64_t opset, int64_t &first) const;
 
 private:
@@ -44,7 +44,8 @@ private:
   llvm::StringSet<> withSequences;
 };
 
-const HandlerTable &handlers();
+/// The operators of a domain ("": ai.onnx); of one that is not known none.
+const HandlerTable &handlers(llvm::StringRef domain);
 
 void addElementwise(HandlerTable &table);
 void addActivations(HandlerTable &table);
@@ -53,6 +54,10 @@ void addContractions(HandlerTable &table);
 void addConvTranspose(HandlerTable &table);
 void addIndexing(HandlerTable &table);
 void addLosses(HandlerTable &table);
+void addMicrosoft(HandlerTable &table);
+/// What ONNX Runtime has put into ai.onnx's domain.
+void addMicrosoftInOnnx(HandlerTable &table);
+void addMicrosoftAttention(HandlerTable &table);
 void addResize(HandlerTable &table);
 void addRows(HandlerTable &table);
 void addSampling(HandlerTable &table);

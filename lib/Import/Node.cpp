@@ -26,6 +26,12 @@ bool Node::wants(size_t index) const {
          importer.isUsed(proto.output(int(index)));
 }
 
+Value Node::parameter(size_t index) {
+  return asParameter(in(index), int(index) < proto.input_size()
+                                    ? StringRef(proto.input(int(index)))
+                                    : StringRef());
+}
+
 LogicalResult Node::arity(size_t min, size_t max, size_t maxOutputs) {
   if (inputs.size() > max || inputs.size() < min)
     return error(proto.op_type() + " has " + Twine(inputs.size()) +

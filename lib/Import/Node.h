@@ -116,6 +116,9 @@ public:
     return index < inputs.size() ? inputs[index] : mlir::Value();
   }
   bool has(size_t index) const { return bool(in(index)); }
+  /// The same as a parameter of its name in the file: a literal that is one
+  /// (asParameter).
+  mlir::Value parameter(size_t index);
   /// Whether output `index` is used.
   bool wants(size_t index) const;
   /// Checks the number of inputs (the required ones) and outputs.

@@ -148,6 +148,17 @@ static LogicalResult swish(Node &node) {
       x, node.make<SigmoidOp>({node.mul(x, node.real("alpha", 1.0))})));
 }
 
+static LogicalResult swiglu(Node &node) {
+  if (!floatInput(node, 2))
+    return failure();
+  Value a = node.in(0), b = node.in(1);
+  if (a.getType() != b.getType())
+    return node.error("inputs must have one shape and type");
+  Value gate =
+      node.mul(a, node.make<SigmoidOp>({node.mul(a, node.real("alpha", 1.0))}));
+  return node.set(node.mul(gate, b));
+}
+
 static LogicalResult gelu(Node &node) {
   if (!floatInput(node))
     return failure();
@@ -190,6 +201,7 @@ void kerf::onnx_import::addActivations(HandlerTable &table) {
   table.add("Mish", 18, mish);
   table.add("Softsign", 1, softsign);
   table.add("Swish", 24, swish);
+  table.add("SwiGLU", 28, swiglu);
   table.add("Gelu", 20, gelu);
   table.add("Shrink", 9, shrink);
 }
