@@ -519,6 +519,7 @@ void Importer::importCall(const onnx::NodeProto &proto,
 
 LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
                                        const Scope &parent, StringRef prefix,
+                                       ArrayRef<Value> arguments,
                                        SmallVectorImpl<Value> &results) {
   if (++depth > kMaxDepth) {
     refuse(prefix, "subgraphs are nested deeper than " + Twine(kMaxDepth));
@@ -528,6 +529,8 @@ LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
   Scope inner;
   inner.parent = &parent;
   inner.prefix = prefix.str();
+  for (auto [input, value] : llvm::zip(graph.input(), arguments))
+    inner.values[input.name()] = value;
   for (const auto &tensor : graph.initializer())
     inner.values[tensor.name()] =
         literal(tensor, tensor.name(), prefix.str() + tensor.name());

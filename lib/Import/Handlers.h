@@ -51,6 +51,7 @@ void addElementwise(HandlerTable &table);
 void addActivations(HandlerTable &table);
 void addAttention(HandlerTable &table);
 void addContractions(HandlerTable &table);
+void addControlFlow(HandlerTable &table);
 void addConvTranspose(HandlerTable &table);
 void addIndexing(HandlerTable &table);
 void addLosses(HandlerTable &table);
@@ -58,12 +59,15 @@ void addMicrosoft(HandlerTable &table);
 /// What ONNX Runtime has put into ai.onnx's domain.
 void addMicrosoftInOnnx(HandlerTable &table);
 void addMicrosoftAttention(HandlerTable &table);
+void addQuantization(HandlerTable &table);
+void addRecurrent(HandlerTable &table);
 void addResize(HandlerTable &table);
 void addRows(HandlerTable &table);
 void addSampling(HandlerTable &table);
 void addScatter(HandlerTable &table);
 void addSequences(HandlerTable &table);
 void addShapeOps(HandlerTable &table);
+void addSignal(HandlerTable &table);
 void addSources(HandlerTable &table);
 void addWindows(HandlerTable &table);
 

@@ -57,11 +57,11 @@ public:
   mlir::Value literal(const onnx::TensorProto &tensor, llvm::StringRef name,
                       llvm::StringRef node, bool isWeight = false);
 
-  /// Imports a subgraph where it stands; its outputs are appended to
-  /// `results` (null where they failed).
+  /// Imports a subgraph where it stands, with `arguments` for its inputs; its
+  /// outputs are appended to `results` (null where they failed).
   mlir::LogicalResult
   importSubgraph(const onnx::GraphProto &graph, const Scope &parent,
-                 llvm::StringRef prefix,
+                 llvm::StringRef prefix, llvm::ArrayRef<mlir::Value> arguments,
                  llvm::SmallVectorImpl<mlir::Value> &results);
 
 private:

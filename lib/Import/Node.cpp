@@ -149,6 +149,13 @@ std::optional<SmallVector<double>> Node::realList(StringRef name) {
   return SmallVector<double>(attribute->floats().begin(),
                              attribute->floats().end());
 }
+std::optional<SmallVector<std::string>> Node::textList(StringRef name) {
+  const Proto *attribute = find(name, Proto::STRINGS);
+  if (!attribute)
+    return std::nullopt;
+  return SmallVector<std::string>(attribute->strings().begin(),
+                                  attribute->strings().end());
+}
 const onnx::TensorProto *Node::tensor(StringRef name) {
   const Proto *attribute = find(name, Proto::TENSOR);
   return attribute ? &attribute->t() : nullptr;

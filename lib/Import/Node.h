@@ -129,6 +129,7 @@ public:
   std::string text(llvm::StringRef name, llvm::StringRef otherwise);
   std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
   std::optional<llvm::SmallVector<double>> realList(llvm::StringRef name);
+  std::optional<llvm::SmallVector<std::string>> textList(llvm::StringRef name);
   const onnx::TensorProto *tensor(llvm::StringRef name);
   const onnx::GraphProto *graph(llvm::StringRef name);
   bool hasAttribute(llvm::StringRef name);

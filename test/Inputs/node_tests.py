@@ -115,6 +115,12 @@ def run(kerf, case, arguments):
         steering = [index for index, array in enumerate(case.inputs) if array.dtype.kind in "iub" or array.size <= 1]
         if steering:
             result = attempt(steering)
+        # As a user would, by what the message says.
+        named = re.search(r'input "([^"]+)" steers a shape', result.stderr)
+        while result.code == 2 and named and named[1] in names and names.index(named[1]) not in steering:
+            steering.append(names.index(named[1]))
+            result = attempt(steering)
+            named = re.search(r'input "([^"]+)" steers a shape', result.stderr)
     if result.code in (2, 3, 4):
         return "refused", reason(result.stderr)
     if result.code:

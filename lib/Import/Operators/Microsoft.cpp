@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
+#include "Activations.h"
 #include "Images.h"
 #include "Indexing.h"
 
@@ -212,39 +213,17 @@ static LogicalResult embedLayerNorm(Node &node) {
                          /*isSimple=*/false, epsilon));
 }
 
-/// The activation that attributes `activation` and `parameters` name; `x` as it
-/// is where there is none.
-static Value activate(Node &node, Value x, ArrayRef<double> parameters) {
+/// The activation that an attribute names, with the numbers of another; `x` as
+/// it is where there is none.
+static Value activate(Node &node, Value x, ArrayRef<double> numbers) {
   std::string name = node.text("activation", "");
   if (!x || name.empty())
     return x;
-  auto number = [&](double value) { return node.scalar(value, elementOf(x)); };
-  auto parameter = [&](size_t index, double otherwise) {
-    return index < parameters.size() ? parameters[index] : otherwise;
+  auto number = [&](size_t index) {
+    return index < numbers.size() ? std::optional(numbers[index])
+                                  : std::nullopt;
   };
-  auto between = [&](Value y, double low, double high) {
-    return node.make<MaxOp>({node.make<MinOp>({y, number(high)}), number(low)});
-  };
-  if (name == "Relu")
-    return node.make<ReluOp>({x});
-  if (name == "Tanh")
-    return node.make<TanhOp>({x});
-  if (name == "Sigmoid")
-    return node.make<SigmoidOp>({x});
-  if (name == "LeakyRelu")
-    return node.select(node.make<LessOp>({x, number(0)}),
-                       node.mul(x, parameter(0, 0.01)), x);
-  if (name == "Clip")
-    return between(x, parameter(0, std::numeric_limits<float>::lowest()),
-                   parameter(1, std::numeric_limits<float>::max()));
-  if (name == "HardSigmoid")
-    return between(node.add(node.mul(x, parameter(0, 0.2)), parameter(1, 0.5)),
-                   0, 1);
-  (void)node.unsupported("activation \"" + name + "\" of operator " +
-                             node.proto.op_type(),
-                         "Relu, Tanh, Sigmoid, LeakyRelu, Clip and HardSigmoid "
-                         "are taken");
-  return {};
+  return applyActivation(node, name, x, number(0), number(1));
 }
 
 static LogicalResult fusedConv(Node &node) {

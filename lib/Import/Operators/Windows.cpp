@@ -308,6 +308,42 @@ static LogicalResult avgPool(Node &node) {
       node, node.make<AvgPoolOp>({toChannelsLast(node, x)}, attributes)));
 }
 
+/// (sum |x|^p)^(1/p) of each window.
+static LogicalResult lpPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  bool ceilMode = node.integer("ceil_mode", 0);
+  // Before operator set 2 it was a float.
+  double p = node.opset < 2 ? node.real("p", 2) : double(node.integer("p", 2));
+  auto w = poolWindow(node, x, ceilMode);
+  if (!w)
+    return failure();
+  if (p < 1)
+    return node.error("p must be at least 1");
+  // The mean over all places, of which those outside count as 0.
+  double count = 1;
+  for (int64_t size : w->kernel)
+    count *= double(size);
+  SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
+  attributes.push_back(node.i64s("kernel", w->kernel));
+  attributes.push_back(node.unit("count_include_pad"));
+  auto power = [&](Value value, double exponent) {
+    return value ? node.make<PowOp>(
+                       {value, node.scalar(exponent, elementOf(value))})
+                 : value;
+  };
+  Value powers = p == 1   ? node.make<AbsOp>({x})
+                 : p == 2 ? node.mul(x, x)
+                          : power(node.make<AbsOp>({x}), p);
+  Value sums = node.mul(
+      node.make<AvgPoolOp>({toChannelsLast(node, powers)}, attributes), count);
+  Value y = p == 1   ? sums
+            : p == 2 ? node.make<SqrtOp>({sums})
+                     : power(sums, 1 / p);
+  return node.set(toChannelsFirst(node, y));
+}
+
 template <bool max> static LogicalResult globalPool(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -393,6 +429,7 @@ void kerf::onnx_import::addWindows(HandlerTable &table) {
   table.add("CausalConvWithState", 27, causalConvWithState);
   table.add("MaxPool", 1, maxPool);
   table.add("AveragePool", 1, avgPool);
+  table.add("LpPool", 1, lpPool);
   table.add("GlobalAveragePool", 1, globalPool<false>);
   table.add("GlobalMaxPool", 1, globalPool<true>);
   table.add("BatchNormalization", 1, batchNorm);
