@@ -170,7 +170,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     if (!shape)
       continue;
     if (!tensorBytes(*shape, element)) {
-      refuse(input.name(), "input is larger than 2^47 bytes");
+      const char *tooLarge = "input is larger than 2^47 bytes";
+      if (options.dims.empty())
+        refuse(input.name(), tooLarge);
+      else
+        usage(input.name(), tooLarge);
       continue;
     }
     scope.values[input.name()] =

@@ -26,6 +26,10 @@ from kerf_commands import Commands
 
 ROUNDING = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}  # a unit of rounding, relative
 
+# Differences that are not faults: why.
+KNOWN = {name: "elements that are 0 are 2e-7 in the reference, whose transform rounds to float32 on its way"
+         for name in ("test_dft_inverse", "test_dft_inverse_opset19")}
+
 
 class Case:
     """One node test in its folder."""

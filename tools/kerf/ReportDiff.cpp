@@ -141,7 +141,9 @@ const json::Object *fullestDevice(const Document &document) {
   const json::Array *devices =
       memory ? memory->getArray("per_device") : nullptr;
   const json::Object *fullest = nullptr;
-  for (const json::Value &value : devices ? *devices : json::Array()) {
+  if (!devices)
+    return fullest;
+  for (const json::Value &value : *devices) {
     const json::Object *device = value.getAsObject();
     if (!fullest || numberAt(device, {"peak"}) > numberAt(fullest, {"peak"}))
       fullest = device;

@@ -145,7 +145,7 @@ static LogicalResult dynamicQuantizeLinear(Node &node) {
       node.make<MaxOp>({node.reduce(x, ReduceKind::Max, all, false), zero});
   Value low =
       node.make<MinOp>({node.reduce(x, ReduceKind::Min, all, false), zero});
-  Value scale = node.mul(node.sub(high, low), 1.0 / 255);
+  Value scale = node.div(node.sub(high, low), node.scalar(255, f32));
   Type u8 = IntegerType::get(node.context, 8, IntegerType::Unsigned);
   Value point =
       saturate(node, node.make<NegOp>({node.div(low, scale)}), Value(), u8);

@@ -359,6 +359,24 @@ template <bool max> static LogicalResult globalPool(Node &node) {
   return node.set(node.mean(x, dims, true));
 }
 
+static LogicalResult globalLpPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  double p = node.opset < 2 ? node.real("p", 2) : double(node.integer("p", 2));
+  if (rankOf(x) < 3 || p < 1)
+    return node.error("expected an input of rank 3 at least, and p of 1 at "
+                      "least");
+  Integers dims;
+  for (int64_t dim = 2; dim < rankOf(x); ++dim)
+    dims.push_back(dim);
+  Value powers = node.make<PowOp>(
+      {node.make<AbsOp>({x}), node.scalar(p, elementOf(x))});
+  Value sum = node.reduce(powers, ReduceKind::Sum, dims, true);
+  return node.set(
+      node.make<PowOp>({sum, node.scalar(1 / p, elementOf(x))}));
+}
+
 /// The running statistics; in training autodiff replaces them by those of the
 /// batch (`momentum` is the weight of the old ones).
 static LogicalResult batchNorm(Node &node) {
@@ -430,6 +448,7 @@ void kerf::onnx_import::addWindows(HandlerTable &table) {
   table.add("MaxPool", 1, maxPool);
   table.add("AveragePool", 1, avgPool);
   table.add("LpPool", 1, lpPool);
+  table.add("GlobalLpPool", 1, globalLpPool);
   table.add("GlobalAveragePool", 1, globalPool<false>);
   table.add("GlobalMaxPool", 1, globalPool<true>);
   table.add("BatchNormalization", 1, batchNorm);
