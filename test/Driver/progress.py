@@ -75,7 +75,7 @@ reasons = [each.get("reason", "") for each in json.loads((OUT / "quiet.json").re
 checks.expect("without a terminal", "not searched: planning was ended" in reasons, f"{code} {reasons} {(OUT / 'stderr').read_text()}")
 
 # And a phase that takes long is noted, each time after twice as long.
-noted = kerf(*LONG[:-1], "--devices=8", "--machine=h100-8", "--deadline=4", "--note-after=1")
+noted = kerf(*LONG, "--deadline=4", "--note-after=1")
 lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
 checks.expect("notes in a file", noted.returncode == 0 and 1 <= len(lines) <= 3, noted.stderr)
 

@@ -370,11 +370,10 @@ static LogicalResult globalLpPool(Node &node) {
   Integers dims;
   for (int64_t dim = 2; dim < rankOf(x); ++dim)
     dims.push_back(dim);
-  Value powers = node.make<PowOp>(
-      {node.make<AbsOp>({x}), node.scalar(p, elementOf(x))});
+  Value powers =
+      node.make<PowOp>({node.make<AbsOp>({x}), node.scalar(p, elementOf(x))});
   Value sum = node.reduce(powers, ReduceKind::Sum, dims, true);
-  return node.set(
-      node.make<PowOp>({sum, node.scalar(1 / p, elementOf(x))}));
+  return node.set(node.make<PowOp>({sum, node.scalar(1 / p, elementOf(x))}));
 }
 
 /// The running statistics; in training autodiff replaces them by those of the
