@@ -51,6 +51,8 @@ never "runtime/base includes what stands on it" "$up(comm|package|device|executi
 never "comm includes what stands on it" "$up(package|device|execution|report|run|train)/" runtime/comm/*.h runtime/comm/*.cpp \
   runtime/comm/{mpi,processes,tcp,threads}
 never "runtime/package includes what stands on it" "$up(device|execution|report|run|train)/" runtime/package
+never "runtime/ranks includes what stands beside it" "$up(device|execution|report|run|train)/" runtime/ranks
+never "a room of the runtime includes ranks, which stand on it" "$up(ranks)/" runtime/base runtime/comm runtime/package runtime/device runtime/execution
 never "a device includes what stands on it, or who talks to others" "$up(execution|report|run|train|comm/[a-z]+)/" runtime/device
 never "comm/nccl includes what stands on it" "$up(execution|report|run|train)/" runtime/comm/nccl
 never "runtime/execution includes what stands on it" "$up(report|run|train)/" runtime/execution
