@@ -27,7 +27,8 @@ namespace {
 constexpr llvm::StringLiteral kLower = R"(
   one-shot-bufferize{bufferize-function-boundaries
                      function-boundary-type-conversion=identity-layout-map},
-  buffer-deallocation-pipeline, convert-linalg-to-loops, convert-scf-to-cf,
+  buffer-deallocation-pipeline, convert-bufferization-to-memref,
+  convert-linalg-to-loops, convert-scf-to-cf,
   expand-strided-metadata, lower-affine, convert-math-to-libm,
   convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm,
   convert-cf-to-llvm, reconcile-unrealized-casts)";
@@ -57,6 +58,7 @@ void initializeOnce() {
 NativeContext::NativeContext()
     : context(registry(), MLIRContext::Threading::DISABLED) {
   initializeOnce();
+  context.loadAllAvailableDialects();
 }
 
 HostBuffer::HostBuffer(RankedTensorType type) : type(type) {

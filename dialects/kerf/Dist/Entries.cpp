@@ -83,7 +83,7 @@ json::Object kerf::dist::collectiveEntry(Operation *op, CollectiveKind kind,
                                          StringRef dtype) {
   CollectiveArguments arguments = CollectiveArguments::of(op);
   json::Object entry{{"kind", StringRef(collectiveName(kind))},
-                     {"dtype", dtype},
+                     {"dtype", dtype.str()},
                      {"axes", axesEntry(axes)},
                      {"src_shape", json::Array(source.getShape())},
                      {"dst_shape", json::Array(result.getShape())}};
