@@ -209,6 +209,10 @@ private:
   }
 
   LogicalResult lower(ModuleOp module, dist::MeshOp mesh) {
+    for (auto symbol : module.getOps<SymbolOpInterface>())
+      if (symbol.getName().starts_with("kerf_rank_") &&
+          !isa<LLVM::LLVMFuncOp>(symbol))
+        return symbol->emitError("has a name that is the runtime's");
     Description description(mesh.getMesh());
     Calls calls(module);
     llvm::SetVector<func::FuncOp> functions;

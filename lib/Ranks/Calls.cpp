@@ -8,13 +8,19 @@
 using namespace mlir;
 using namespace kerf::ranks;
 
-func::FuncOp Calls::declare(StringRef name, FunctionType type) {
-  if (auto known = symbols.lookup<func::FuncOp>(name))
-    return known;
-  auto function = func::FuncOp::create(module.getLoc(), name, type);
-  function.setPrivate();
-  symbols.insert(function);
-  return function;
+LLVM::CallOp Calls::callRuntime(OpBuilder &builder, Location loc,
+                                StringRef name, Type result,
+                                ValueRange operands) {
+  auto function = symbols.lookup<LLVM::LLVMFuncOp>(name);
+  if (!function) {
+    OpBuilder end = OpBuilder::atBlockEnd(module.getBody());
+    function = LLVM::LLVMFuncOp::create(
+        end, module.getLoc(), name,
+        LLVM::LLVMFunctionType::get(result,
+                                    llvm::to_vector(operands.getTypes())));
+    symbols.insert(function);
+  }
+  return LLVM::CallOp::create(builder, loc, function, operands);
 }
 
 /// The address of the first element of a dense buffer.
@@ -50,16 +56,14 @@ func::CallOp Calls::call(OpBuilder &builder, Location loc, StringRef name,
     passed.push_back(isa<MemRefType>(argument.getType())
                          ? addressOf(inner, loc, argument)
                          : argument);
-  auto runtime =
-      declare(callee, inner.getFunctionType(ValueRange(passed).getTypes(), {}));
-  func::CallOp::create(inner, loc, runtime, passed);
+  callRuntime(inner, loc, callee, LLVM::LLVMVoidType::get(builder.getContext()),
+              passed);
   func::ReturnOp::create(inner, loc);
   return func::CallOp::create(builder, loc, function, operands);
 }
 
 Value Calls::rankNumber(OpBuilder &builder, Location loc, Value rank) {
-  auto runtime =
-      declare("kerf_rank_number",
-              builder.getFunctionType(rank.getType(), builder.getI64Type()));
-  return func::CallOp::create(builder, loc, runtime, rank).getResult(0);
+  return callRuntime(builder, loc, "kerf_rank_number", builder.getI64Type(),
+                     rank)
+      .getResult();
 }

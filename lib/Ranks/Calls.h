@@ -10,6 +10,7 @@
 #define KERF_LIB_RANKS_CALLS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
@@ -44,8 +45,11 @@ public:
   mlir::SymbolTable symbols;
 
 private:
-  /// The declaration of a function of the runtime.
-  mlir::func::FuncOp declare(llvm::StringRef name, mlir::FunctionType type);
+  /// Calls a function of the runtime, which is declared as one of LLVM: passes
+  /// that give functions of MLIR other interfaces leave it alone.
+  mlir::LLVM::CallOp callRuntime(mlir::OpBuilder &builder, mlir::Location loc,
+                                 llvm::StringRef name, mlir::Type result,
+                                 mlir::ValueRange operands);
 
   mlir::ModuleOp module;
   /// By name and type.

@@ -157,3 +157,11 @@ module {
     dist.output %0 to 2 micro_batch 0 : tensor<4xf32>
   }
 }
+
+// -----
+
+module {
+  dist.mesh @mesh ["tp"=2]
+  // expected-error@+1 {{has a name that is the runtime's}}
+  func.func private @kerf_rank_number(!llvm.ptr) -> i32
+}

@@ -45,7 +45,7 @@ func.func @started(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tens
 // CHECK-LABEL: func.func @mask(
 // CHECK-SAME: %[[RANK:.*]]: !llvm.ptr, %{{.*}}: i64, %[[X:.*]]: tensor<2x3xf32>)
 func.func @mask(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // CHECK: %[[NUMBER:.*]] = call @kerf_rank_number(%[[RANK]]) : (!llvm.ptr) -> i64
+  // CHECK: %[[NUMBER:.*]] = llvm.call @kerf_rank_number(%[[RANK]]) : (!llvm.ptr) -> i64
   // CHECK: %[[C4:.*]] = arith.constant 4 : i64
   // CHECK: %[[OVER:.*]] = arith.divui %[[NUMBER]], %[[C4]]
   // CHECK: %[[C2:.*]] = arith.constant 2 : i64
@@ -140,5 +140,5 @@ func.func @local(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK: %[[FROM:.*]] = llvm.inttoptr
 // CHECK: memref.extract_aligned_pointer_as_index %[[DST]]
 // CHECK: %[[TO:.*]] = llvm.inttoptr
-// CHECK: call @kerf_rank_collective(%[[RANK]], %[[INDEX]], %[[FROM]], %[[TO]])
-// CHECK: func.func private @kerf_rank_collective(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr)
+// CHECK: llvm.call @kerf_rank_collective(%[[RANK]], %[[INDEX]], %[[FROM]], %[[TO]])
+// CHECK: llvm.func @kerf_rank_collective(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr)

@@ -89,8 +89,11 @@ HostBuffer::HostBuffer(RankedTensorType type, const interpret::Tensor &tensor)
     store<double>(tensor.data, bytes);
   else if (element.isF32())
     store<float>(tensor.data, bytes);
-  else if (element.isInteger(8) || element.isInteger(1))
+  else if (element.isInteger(8))
     store<int8_t>(tensor.data, bytes);
+  else if (element.isInteger(1))
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<int64_t>(tensor.data[i]) & 1;
   else if (element.isInteger(16))
     store<int16_t>(tensor.data, bytes);
   else if (element.isInteger(32))

@@ -111,8 +111,8 @@ TEST(RandomNative, RanksComputeWhatOneDoes) {
   EXPECT_GE(counts.planned, static_cast<int>(seeds) * 8 / 10);
   EXPECT_GE(counts.sending, static_cast<int>(seeds) / 2);
   EXPECT_GE(counts.stages, static_cast<int>(seeds) / 50);
-  for (const char *kind : {"all_reduce", "all_gather", "all_slice",
-                           "shard_index", "send", "recv"})
+  for (const char *kind :
+       {"all_reduce", "all_gather", "all_slice", "shard_index", "send", "recv"})
     EXPECT_TRUE(counts.kinds.count(kind)) << kind;
 }
 
