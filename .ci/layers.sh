@@ -2,7 +2,7 @@
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
 #   phases -> Cost, Fusion -> Interfaces
-#   Package -> runtime/include (plain C);  runtime -> never the compiler
+#   Package, Ranks -> runtime/include (plain C);  runtime -> never the compiler
 #   all -> Format (tables that compiler and runtime share) -> the C++ library
 # A rule names a set of files and the includes that they must not have.
 set -euo pipefail
@@ -22,13 +22,13 @@ never() {
   fi
 }
 
-phases=(Import Autodiff Plan Partition Collectives Lower Package)
+phases=(Import Autodiff Plan Partition Collectives Ranks Lower Package)
 for phase in "${phases[@]}"; do
   others=$(printf '%s\n' "${phases[@]}" | grep -vx "$phase" | paste -sd'|')
   never "$phase includes another phase" "kerf/($others)/" lib/$phase include/kerf/$phase
   never "$phase includes the pipelines" "kerf/(Pipelines|Embed|Models)/" lib/$phase include/kerf/$phase
 done
-for phase in Plan Partition Collectives; do
+for phase in Plan Partition Collectives Ranks; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
 all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
@@ -56,7 +56,7 @@ never "a room of the runtime includes ranks, which stand on it" "$up(ranks)/" ru
 never "a device includes what stands on it, or who talks to others" "$up(execution|report|run|train|comm/[a-z]+)/" runtime/device
 never "comm/nccl includes what stands on it" "$up(execution|report|run|train)/" runtime/comm/nccl
 never "runtime/execution includes what stands on it" "$up(report|run|train)/" runtime/execution
-never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
+never "a phase other than Package and Ranks includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
 # What a dialect knows of another's attributes it asks an interface (Interfaces/Placement.h).
 if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' --include='*.td' dialects/kerf/NN dialects/kerf/Interfaces); then
   printf 'nn names an attribute of another dialect:\n%s\n' "$found" >&2

@@ -6,6 +6,7 @@ include "mlir/Pass/PassBase.td"
 
 def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
   let summary = "ops of dist become calls of the runtime's C ABI on memrefs";
+  // A list of objects ends as a string of code does, so it is put in between.
   let description = [{
     After partition (and collectives) a module is functions of stages on local
     tensors, ops of `dist` in them, and a list of what each stage runs. This pass
@@ -31,12 +32,36 @@ def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
     ```mlir
     module {
       dist.mesh @mesh ["tp"=2]
-      func.func @part(%x: tensor<4xf32>) -> tensor<4xf32> {
+      func.func @sum(%x: tensor<4xf32>) -> tensor<4xf32> {
         %0 = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
         return %0 : tensor<4xf32>
       }
     }
     // becomes
+    module {
+      llvm.mlir.global external constant @kerf_ranks("{\22abi\22:1,\22collectives\22:[{\22axes\22:[{\22axis\22:\22tp\22}] # "}]" # [{,\22dst_shape\22:[4],\22dtype\22:\22f32\22,\22group_bytes\22:32,\22kind\22:\22all_reduce\22,\22node\22:\22\22,\22reduction\22:\22sum\22,\22src_shape\22:[4]}] # "}]" # [{,\22mesh\22:{\22axes\22:[{\22name\22:\22tp\22,\22size\22:2}] # "}]" # [{},\22schema\22:\22kerf.ranks/1\22}\00") {addr_space = 0 : i32}
+      func.func @sum(%arg0: !llvm.ptr, %arg1: i64, %arg2: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = bufferization.to_buffer %arg2 read_only : tensor<4xf32> to memref<4xf32>
+        %alloc = memref.alloc() : memref<4xf32>
+        %c0_i64 = arith.constant 0 : i64
+        call @kerf_all_reduce_0(%arg0, %c0_i64, %0, %alloc)
+          : (!llvm.ptr, i64, memref<4xf32>, memref<4xf32>) -> ()
+        %1 = bufferization.to_tensor %alloc restrict : memref<4xf32> to tensor<4xf32>
+        return %1 : tensor<4xf32>
+      }
+      func.func private @kerf_all_reduce_0(%arg0: !llvm.ptr, %arg1: i64, %arg2: memref<4xf32>, %arg3: memref<4xf32>)
+          attributes {no_inline} {
+        %intptr = memref.extract_aligned_pointer_as_index %arg2 : memref<4xf32> -> index
+        %0 = arith.index_cast %intptr : index to i64
+        %1 = llvm.inttoptr %0 : i64 to !llvm.ptr
+        %intptr_0 = memref.extract_aligned_pointer_as_index %arg3 : memref<4xf32> -> index
+        %2 = arith.index_cast %intptr_0 : index to i64
+        %3 = llvm.inttoptr %2 : i64 to !llvm.ptr
+        llvm.call @kerf_rank_collective(%arg0, %arg1, %1, %3) : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr) -> ()
+        return
+      }
+      llvm.func @kerf_rank_collective(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr)
+    }
     ```
 
     Run it before one-shot bufferization, and nothing in between that folds
