@@ -2,7 +2,7 @@
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
 #   phases -> Cost, Fusion -> Interfaces
-#   Package -> runtime/include (plain C);  runtime -> never the compiler
+#   Package, Ranks -> runtime/include (plain C);  runtime -> never the compiler
 #   all -> Format (tables that compiler and runtime share) -> the C++ library
 # A rule names a set of files and the includes that they must not have.
 set -euo pipefail
@@ -22,13 +22,13 @@ never() {
   fi
 }
 
-phases=(Import Autodiff Plan Partition Collectives Lower Package)
+phases=(Import Autodiff Plan Partition Collectives Ranks Lower Package)
 for phase in "${phases[@]}"; do
   others=$(printf '%s\n' "${phases[@]}" | grep -vx "$phase" | paste -sd'|')
   never "$phase includes another phase" "kerf/($others)/" lib/$phase include/kerf/$phase
   never "$phase includes the pipelines" "kerf/(Pipelines|Embed|Models)/" lib/$phase include/kerf/$phase
 done
-for phase in Plan Partition Collectives; do
+for phase in Plan Partition Collectives Ranks; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
 all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
@@ -51,10 +51,12 @@ never "runtime/base includes what stands on it" "$up(comm|package|device|executi
 never "comm includes what stands on it" "$up(package|device|execution|report|run|train)/" runtime/comm/*.h runtime/comm/*.cpp \
   runtime/comm/{mpi,processes,tcp,threads}
 never "runtime/package includes what stands on it" "$up(device|execution|report|run|train)/" runtime/package
+never "runtime/ranks includes what stands beside it" "$up(device|execution|report|run|train)/" runtime/ranks
+never "a room of the runtime includes ranks, which stand on it" "$up(ranks)/" runtime/base runtime/comm runtime/package runtime/device runtime/execution
 never "a device includes what stands on it, or who talks to others" "$up(execution|report|run|train|comm/[a-z]+)/" runtime/device
 never "comm/nccl includes what stands on it" "$up(execution|report|run|train)/" runtime/comm/nccl
 never "runtime/execution includes what stands on it" "$up(report|run|train)/" runtime/execution
-never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
+never "a phase other than Package and Ranks includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
 # What a dialect knows of another's attributes it asks an interface (Interfaces/Placement.h).
 if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' --include='*.td' dialects/kerf/NN dialects/kerf/Interfaces); then
   printf 'nn names an attribute of another dialect:\n%s\n' "$found" >&2

@@ -10,6 +10,7 @@
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/Ranks/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -26,6 +27,7 @@ void kerf::registerEmbeddedPasses() {
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();
   dist::registerKerfDistPasses();
+  ranks::registerKerfRanksPasses();
   mlir::PassPipelineRegistration<>(
       "kerf-partition", "The partition phase: a planned module becomes local",
       [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "CallEntries.h"
 
+#include "kerf/Dist/Entries.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -14,26 +16,6 @@ using namespace kerf;
 namespace json = llvm::json;
 
 static int64_t number(uint64_t value) { return static_cast<int64_t>(value); }
-
-json::Array kerf::axesEntry(dist::AxesAttr axes) {
-  json::Array list;
-  for (dist::AxisAttr axis : axes.getAxes()) {
-    json::Object entry{{"axis", axis.getName()}};
-    if (!axis.isWhole()) {
-      entry["pre_size"] = axis.getPreSize();
-      entry["size"] = axis.getSize();
-    }
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-json::Array kerf::shardingEntry(dist::ShardingAttr sharding, int64_t rank) {
-  json::Array dims;
-  for (int64_t d = 0; d < rank; ++d)
-    dims.push_back(sharding ? axesEntry(sharding.getDims()[d]) : json::Array());
-  return dims;
-}
 
 json::Object kerf::gpuEntry(exec::GpuKernelAttr gpu, bool isKernel) {
   json::Array access;
@@ -206,46 +188,14 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
 
 template <typename Op> static json::Object describe(Op op) {
   MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
-  json::Object entry{
-      {"kind", StringRef(collectiveName(op.getKind().getValue()))},
-      {"dtype", exec::dtypeName(src.getElementType())},
-      {"axes", axesEntry(op.getAxes())},
-      {"src_shape", json::Array(src.getShape())},
-      {"dst_shape", json::Array(dst.getShape())},
-      {"group_bytes", number(op.getGroupBytes())},
-      {"node", op.getNode()},
-      {"tensor", op.getNode()},
-      {"purpose", stringifyPurpose(op.getPurpose().getValue())},
-      {"phase", stringifyPhase(op.getPhase())}};
-  if (auto reduction = op.getReduction())
-    entry["reduction"] = stringifyReductionKind(reduction->getValue());
-  if (auto root = op.getRoot())
-    entry["root"] = number(*root);
-  // Parts that are larger than ceiling size are listed.
-  int64_t ranks = exec::groupSize(op, op.getAxes());
-  auto setPart = [&](const char *key, MemRefType part, MemRefType whole,
-                     uint64_t dim) {
-    int64_t size = part.getDimSize(dim);
-    if (size != dist::localSize(whole.getDimSize(dim), ranks))
-      entry[key] = size;
-  };
-  if (auto dim = op.getDim()) {
-    bool joined = joins(op.getKind().getValue());
-    entry["dim"] = number(*dim);
-    setPart("part", joined ? src : dst, joined ? dst : src, *dim);
-  }
-  if (op.getSplit()) {
-    entry["split_dim"] = number(*op.getSplit());
-    entry["concat_dim"] = number(*op.getConcat());
-    setPart("part", dst, src, *op.getSplit());
-    setPart("concat_part", src, dst, *op.getConcat());
-  }
-  if (auto flat = op.getPairs()) {
-    json::Array pairs;
-    for (size_t i = 0; i + 1 < flat->size(); i += 2)
-      pairs.push_back(json::Array(flat->slice(i, 2)));
-    entry["pairs"] = std::move(pairs);
-  }
+  json::Object entry = dist::collectiveEntry(
+      op, op.getKind().getValue(), op.getAxes(), src, dst,
+      exec::groupSize(op, op.getAxes()), exec::dtypeName(src.getElementType()));
+  entry["group_bytes"] = number(op.getGroupBytes());
+  entry["node"] = op.getNode();
+  entry["tensor"] = op.getNode();
+  entry["purpose"] = stringifyPurpose(op.getPurpose().getValue());
+  entry["phase"] = stringifyPhase(op.getPhase());
   return entry;
 }
 

@@ -13,11 +13,6 @@
 
 namespace kerf {
 
-/// A list of axes, major to minor.
-llvm::json::Array axesEntry(dist::AxesAttr axes);
-/// One list of axes per dimension; null: none are cut.
-llvm::json::Array shardingEntry(dist::ShardingAttr sharding, int64_t rank);
-
 /// The launch of GPU code; `isKernel`: of a kernel, not of a library call.
 llvm::json::Object gpuEntry(exec::GpuKernelAttr gpu, bool isKernel);
 

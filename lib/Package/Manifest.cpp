@@ -8,6 +8,7 @@
 
 #include "CallEntries.h"
 
+#include "kerf/Dist/Entries.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/KerfDialect.h"
@@ -46,15 +47,6 @@ static json::Value splat(Attribute value) {
              : integer.getValue().getSExtValue();
 }
 
-/// Adds `sharding`, and `blocks` if a dimension has larger blocks than ceiling
-/// size.
-static void setSharding(json::Object &entry, dist::ShardingAttr sharding,
-                        int64_t rank) {
-  entry["sharding"] = shardingEntry(sharding, rank);
-  if (sharding && !sharding.getBlocks().empty())
-    entry["blocks"] = json::Array(sharding.getBlocks());
-}
-
 /// Where the bytes are, of which global tensor they are a part, and how that is
 /// cut.
 static void setSource(json::Object &entry, exec::ParameterOp parameter,
@@ -62,8 +54,9 @@ static void setSource(json::Object &entry, exec::ParameterOp parameter,
   Attribute source = parameter.getSource();
   RankedTensorType global = parameter.getGlobalType();
   entry["global_shape"] = json::Array(global.getShape());
-  setSharding(entry, parameter.getSharding().value_or(dist::ShardingAttr()),
-              global.getRank());
+  dist::setSharding(entry,
+                    parameter.getSharding().value_or(dist::ShardingAttr()),
+                    global.getRank());
   if (parameter.getStarts())
     entry["view"] =
         json::Object{{"starts", json::Array(*parameter.getStarts())},
@@ -111,8 +104,8 @@ template <typename Op> static json::Object boundary(Op op) {
                      {"dtype", exec::dtypeName(global.getElementType())},
                      {"global_shape", json::Array(global.getShape())},
                      {"local_shape", json::Array(local.getShape())}};
-  setSharding(entry, op.getSharding().value_or(dist::ShardingAttr()),
-              global.getRank());
+  dist::setSharding(entry, op.getSharding().value_or(dist::ShardingAttr()),
+                    global.getRank());
   return entry;
 }
 
@@ -176,28 +169,9 @@ static json::Array collectives(ModuleOp module) {
 static json::Array shardIndices(ModuleOp module) {
   std::map<int64_t, json::Value> entries;
   module.walk([&](exec::ShardIndexOp op) {
-    entries.emplace(op.getIndex(), axesEntry(op.getAxes()));
+    entries.emplace(op.getIndex(), dist::axesEntry(op.getAxes()));
   });
   return inOrder(entries);
-}
-
-static json::Object mesh(ModuleOp module) {
-  json::Object entry;
-  json::Array axes;
-  if (dist::MeshAttr attribute = exec::getMesh(module)) {
-    dist::Mesh mesh = attribute.toMesh();
-    for (const dist::MeshAxis &axis : mesh.axes) {
-      json::Object item{{"name", axis.name}, {"size", axis.size}};
-      if (axis.isTime)
-        entry["time_axis"] = std::move(item);
-      else
-        axes.push_back(std::move(item));
-    }
-    if (mesh.find(dist::kStageAxis))
-      entry["stage_axis"] = dist::kStageAxis;
-  }
-  entry["axes"] = std::move(axes);
-  return entry;
 }
 
 static json::Array functions(ModuleOp module,
@@ -234,8 +208,8 @@ public:
           .Case<exec::InputOp>([&](exec::InputOp input) {
             json::Object &entry = add("input", input.getIndex(), input);
             if (auto sharding = input.getSharding())
-              setSharding(entry, *sharding,
-                          input.getSlot().getType().getRank());
+              dist::setSharding(entry, *sharding,
+                                input.getSlot().getType().getRank());
           })
           .Case<exec::OutputOp>([&](exec::OutputOp output) {
             add("output", output.getIndex(), output);
@@ -361,7 +335,7 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
       {"target", target(contents)},
-      {"mesh", mesh(module)},
+      {"mesh", dist::meshEntry(exec::getMesh(module))},
       {"program", "program.so"},
       {"parameters", parameters(module, weights)},
       {"inputs", inputs(module)},

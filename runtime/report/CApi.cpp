@@ -4,6 +4,7 @@
 // pointers.
 //
 //===----------------------------------------------------------------------===//
+#include "../base/Options.h"
 #include "Statistics.h"
 #include "kerf/rt/program.h"
 #include "kerf/rt/runtime.h"
@@ -27,15 +28,6 @@ struct kerf_job {
 };
 
 namespace {
-// A caller compiled against an older header passes a shorter struct.
-template <typename T> T completed(const T *given) {
-  T options;
-  std::memset(&options, 0, sizeof(T));
-  if (given)
-    std::memcpy(&options, given, std::min(sizeof(T), given->struct_size));
-  return options;
-}
-
 void require(bool condition, const char *what) {
   if (!condition)
     throw Error(KERF_INVALID_ARGUMENT, what);

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
+
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, fresh_folder
 
@@ -66,6 +68,27 @@ annotated = (out / "mlp.mlir").read_text().replace(
 stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}", f"--load-dialect-plugin={plugin}",
                  "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
 checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
+
+# A linalg model on ranks, as native code: what NumPy computes, and what the same passes compute without any cut. Parts
+# of 10 columns are uneven; stages send what they hand on.
+sources = [np.sin(phase + np.arange(size, dtype=np.float32)).astype(np.float32).reshape(shape) / 2
+           for phase, (size, shape) in enumerate([(48, (6, 8)), (80, (8, 10)), (10, (10,)), (80, (10, 8))])]
+x, w, b, v = sources
+wanted = (np.tanh(x @ w + b) @ v).ravel()
+for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2", "tp=2", "w=[{},{tp}]"], 1, 2000),
+                         (["pp=2", "tp=2", "w=[{},{tp}]"], 240, 2000), (["pp=2"], 192, 1000)):
+    ran = run(out / "build/run-linalg", examples / "mlp.mlir", *cut)
+    numbers = np.array([[float(a), float(b)] for a, b in re.findall(r"^(\S+) on ranks, (\S+) on one$", ran.stdout, re.M)])
+    said = ran.stdout[-2000:] + ran.stderr[-2000:]
+    checks.expect(f"run-linalg {' '.join(cut)}: numbers", ran.returncode == 0 and numbers.shape == (48, 2), said)
+    if numbers.shape == (48, 2):
+        checks.expect(f"run-linalg {' '.join(cut)}: on ranks", np.abs(numbers[:, 0] - wanted).max() < 2e-6, said)
+        checks.expect(f"run-linalg {' '.join(cut)}: on one", np.abs(numbers[:, 1] - wanted).max() < 2e-6, said)
+    sent = re.search(r"ranks sent (\d+) bytes", ran.stdout)
+    checks.expect(f"run-linalg {' '.join(cut)}: bytes", sent and least <= int(sent[1]) <= most, said)
+for source in sorted(examples.glob("*.cpp")):
+    lines = len(source.read_text().splitlines())
+    checks.expect(f"{source.name} is short", lines < 120, f"{lines} lines")
 
 # The solver without MLIR.
 solved = succeeds("solve", out / "build/solve")

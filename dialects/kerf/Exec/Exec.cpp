@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Assembly.h"
 
+#include "kerf/Dist/Entries.h"
+
 #include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
@@ -56,32 +58,7 @@ int64_t kerf::exec::sizeBytes(ShapedType type) {
 }
 
 StringRef kerf::exec::dtypeName(Type type) {
-  if (type.isF32())
-    return "f32";
-  if (type.isF64())
-    return "f64";
-  if (type.isF16())
-    return "f16";
-  if (type.isBF16())
-    return "bf16";
-  auto integer = dyn_cast<IntegerType>(type);
-  if (!integer)
-    return "";
-  bool isUnsigned = integer.isUnsigned();
-  switch (integer.getWidth()) {
-  case 1:
-    return "bool";
-  case 8:
-    return isUnsigned ? "u8" : "i8";
-  case 16:
-    return isUnsigned ? "u16" : "i16";
-  case 32:
-    return isUnsigned ? "u32" : "i32";
-  case 64:
-    return isUnsigned ? "u64" : "i64";
-  default:
-    return "";
-  }
+  return kerf::dist::dtypeName(type);
 }
 
 //===----------------------------------------------------------------------===//

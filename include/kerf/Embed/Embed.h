@@ -2,8 +2,8 @@
 //
 // What a compiler of its own needs to plan, partition and communicate on its
 // own ops: docs/Embedding.md goes through it. The passes and their options are
-// those of kerf/Plan/Passes.h, kerf/Partition/Passes.h and
-// kerf/Collectives/Passes.h.
+// those of kerf/Plan/Passes.h, kerf/Partition/Passes.h,
+// kerf/Collectives/Passes.h and kerf/Ranks/Passes.h.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_EMBED_EMBED_H
@@ -19,10 +19,10 @@ namespace kerf {
 /// any number of registries.
 void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 
-/// The passes of autodiff, plan, partition and collectives by name, and the
-/// pipelines kerf-partition and kerf-collectives. Process-wide, as MLIR's pass
-/// registry is; call it once. Passes that are made by their functions need no
-/// registration.
+/// The passes of autodiff, plan, partition, collectives and ranks by name, and
+/// the pipelines kerf-partition and kerf-collectives. Process-wide, as MLIR's
+/// pass registry is; call it once. Passes that are made by their functions need
+/// no registration.
 void registerEmbeddedPasses();
 
 } // namespace kerf

@@ -28,6 +28,7 @@ struct Schema {
 
 inline constexpr Schema packageSchema{"kerf.package", 1,
                                       "compile the model again"};
+inline constexpr Schema ranksSchema{"kerf.ranks", 1, "lower the program again"};
 inline constexpr Schema planSchema{"kerf.plan", 1, "plan the model again"};
 inline constexpr Schema machineSchema{"kerf.machine", 1,
                                       "measure the machine again"};

@@ -1,5 +1,6 @@
 /* embedding PACKAGE: one step on zeros; prints the name and the bytes of the
  * first output. */
+#include <kerf/rt/ranks.h>
 #include <kerf/rt/runtime.h>
 
 #include <stdio.h>

@@ -1,0 +1,39 @@
+//===- Entries.h - dist as JSON that the runtime reads ----------*- C++ -*-===//
+//
+// Meshes, shardings and collectives in the format of manifest.json
+// (docs/Package.md), which the description of a program of ranks has as well
+// (docs/Runtime.md).
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_DIST_ENTRIES_H
+#define KERF_DIST_ENTRIES_H
+
+#include "kerf/Dist/Dist.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace kerf::dist {
+
+/// The runtime's name of an element type ("f32"); empty if it has none. Signed
+/// unless the type says otherwise.
+llvm::StringRef dtypeName(mlir::Type elementType);
+
+/// Axes by name and size; the runtime knows one axis in time.
+llvm::json::Object meshEntry(MeshAttr mesh);
+/// A list of axes, major to minor.
+llvm::json::Array axesEntry(AxesAttr axes);
+/// Adds `sharding`, one list of axes per dimension, and `blocks` if a dimension
+/// has larger blocks than ceiling size. Null: none are cut.
+void setSharding(llvm::json::Object &entry, ShardingAttr sharding,
+                 int64_t rank);
+
+/// What kind of collective `op` is and what it is given; `op` is one of this
+/// dialect or of exec. Without its bytes and names.
+llvm::json::Object collectiveEntry(mlir::Operation *op, CollectiveKind kind,
+                                   AxesAttr axes, mlir::ShapedType source,
+                                   mlir::ShapedType result, int64_t groupSize,
+                                   llvm::StringRef dtype);
+
+} // namespace kerf::dist
+
+#endif // KERF_DIST_ENTRIES_H

@@ -1,0 +1,271 @@
+//===- CallRuntime.cpp - ops of dist become calls of the runtime ----------===//
+//
+// Functions that run on ranks get the rank and the micro-batch as arguments;
+// their ops of dist are replaced one by one. A collective reads the buffer of
+// its operand (bufferization.to_buffer) and fills a new one, which is only read
+// from then on. The operand of a started collective is read once more by the
+// wait, so that nothing overwrites it in between. Linear in the ops.
+//
+//===----------------------------------------------------------------------===//
+#include "Boundary.h"
+#include "Buffers.h"
+#include "LocalOps.h"
+
+#include "kerf/Dist/Entry.h"
+#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Ranks/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace kerf::ranks {
+#define GEN_PASS_DEF_CALLRUNTIME
+#include "kerf/Ranks/Passes.h.inc"
+} // namespace kerf::ranks
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ranks;
+
+namespace {
+
+/// Replaces the ops of dist in one function.
+class FunctionLowering {
+public:
+  FunctionLowering(func::FuncOp function, Description &description,
+                   Calls &calls)
+      : function(function),
+        arguments{function.getArgument(0), function.getArgument(1)},
+        description(description), calls(calls),
+        position(description.mesh, calls, arguments),
+        builder(function.getContext()) {}
+
+  LogicalResult run() {
+    SmallVector<Operation *> ops;
+    function.walk([&](Operation *op) {
+      if (isa_and_nonnull<dist::DistDialect>(op->getDialect()))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      builder.setInsertionPoint(op);
+      if (failed(lower(op)))
+        return failure();
+    }
+    for (Operation *op : llvm::reverse(ops)) // waits before what they wait for
+      op->erase();
+    return success();
+  }
+
+private:
+  /// A collective that is under way.
+  struct Started {
+    int64_t index;
+    Value source, sourceBuffer, resultBuffer;
+  };
+
+  LogicalResult lower(Operation *op) {
+    if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op))
+      return lowerCollective(collective);
+    if (auto wait = dyn_cast<dist::WaitOp>(op))
+      return lowerWait(wait);
+    if (isa<dist::ReshardOp>(op))
+      return op->emitOpError("is not made of collectives yet: run the passes "
+                             "of kerf-partition before");
+    if (isa<dist::AssignOp>(op))
+      return op->emitOpError("keeps state from step to step, for which a "
+                             "program of ranks has no place: let the state be "
+                             "an argument and a result");
+    auto results = lowerLocalOp(builder, op, position);
+    if (failed(results))
+      return op->emitOpError("has no form that calls the runtime");
+    op->replaceAllUsesWith(*results);
+    return success();
+  }
+
+  LogicalResult lowerCollective(dist::CollectiveOpInterface op) {
+    FailureOr<int64_t> index = description.addCollective(op);
+    if (failed(index))
+      return failure();
+    Location loc = op.getLoc();
+    Value source = op->getOperand(0), buffer = readBuffer(builder, loc, source);
+    Value result = newBuffer(builder, loc, op.getResultTensorType());
+    if (op.isStarted()) {
+      call(loc, "kerf_start_" + Twine(*index), "kerf_rank_start", *index,
+           {buffer, result});
+      started[op] = {*index, source, buffer, result};
+      return success();
+    }
+    call(loc, "kerf_" + op.getKindName() + "_" + Twine(*index),
+         "kerf_rank_collective", *index, {buffer, result});
+    op->getResult(0).replaceAllUsesWith(readTensor(builder, loc, result));
+    return success();
+  }
+
+  LogicalResult lowerWait(dist::WaitOp op) {
+    auto found = started.find(op.getPending().getDefiningOp());
+    if (found == started.end())
+      return op.emitOpError(
+          "waits for a collective that does not start in its function");
+    const Started &begun = found->second;
+    Location loc = op.getLoc();
+    // The operand is read until here.
+    Value again = readBuffer(builder, loc, begun.source);
+    call(loc, "kerf_wait_" + Twine(begun.index), "kerf_rank_wait", begun.index,
+         {}, {begun.sourceBuffer, again, begun.resultBuffer});
+    op.getResult().replaceAllUsesWith(
+        readTensor(builder, loc, begun.resultBuffer));
+    return success();
+  }
+
+  void call(Location loc, const Twine &name, StringRef callee, int64_t index,
+            ValueRange buffers, ValueRange alive = {}) {
+    Value number = arith::ConstantOp::create(builder, loc,
+                                             builder.getI64IntegerAttr(index));
+    calls.call(builder, loc, name.str(), callee, arguments.rank, number,
+               buffers, alive);
+  }
+
+  func::FuncOp function;
+  RankArguments arguments;
+  Description &description;
+  Calls &calls;
+  RankPosition position;
+  OpBuilder builder;
+  llvm::DenseMap<Operation *, Started> started;
+};
+
+/// Attributes of dist and kerf say nothing to those who lower further.
+template <typename Op> void dropAttributes(Op op) {
+  SmallVector<StringAttr> names;
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    if (isa_and_nonnull<dist::DistDialect, KerfDialect>(
+            attribute.getNameDialect()))
+      names.push_back(attribute.getName());
+  for (StringAttr name : names)
+    op->removeAttr(name);
+}
+
+struct CallRuntime : kerf::ranks::impl::CallRuntimeBase<CallRuntime> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto meshes = module.getOps<dist::MeshOp>();
+    if (meshes.empty())
+      return;
+    dist::MeshOp mesh = *meshes.begin();
+    if (failed(checkMesh(mesh)) || failed(lower(module, mesh)))
+      return signalPassFailure();
+    mesh.erase();
+    module->walk([](Operation *op) { dropAttributes(op); });
+  }
+
+private:
+  static LogicalResult checkMesh(dist::MeshOp op) {
+    dist::Mesh mesh = op.getMesh().toMesh();
+    if (llvm::count_if(mesh.axes, [](const dist::MeshAxis &axis) {
+          return axis.isTime;
+        }) > 1)
+      return op.emitOpError(
+          "has several axes in time, but the runtime knows one");
+    return success();
+  }
+
+  static bool runsOnRanks(func::FuncOp function) {
+    return !function.isExternal() &&
+           (dist::getPart(function) ||
+            function
+                .walk([](Operation *op) {
+                  return isa_and_nonnull<dist::DistDialect>(op->getDialect())
+                             ? WalkResult::interrupt()
+                             : WalkResult::advance();
+                })
+                .wasInterrupted());
+  }
+
+  /// What a program of ranks cannot have.
+  static LogicalResult check(func::FuncOp function,
+                             const llvm::SetVector<func::FuncOp> &functions,
+                             SymbolTable &symbols) {
+    WalkResult result = function.walk([&](Operation *op) {
+      if (op->hasAttr(dist::kSharding) && !isa<func::FuncOp>(op)) {
+        op->emitOpError("is a parameter of which each rank must load its "
+                        "part: let it be an argument, or lower it before");
+        return WalkResult::interrupt();
+      }
+      auto call = dyn_cast<func::CallOp>(op);
+      if (call &&
+          functions.contains(symbols.lookup<func::FuncOp>(call.getCallee()))) {
+        call.emitOpError("calls @")
+            << call.getCallee()
+            << ", which runs on ranks: dist.run alone does that";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  LogicalResult lower(ModuleOp module, dist::MeshOp mesh) {
+    for (auto symbol : module.getOps<SymbolOpInterface>())
+      if (symbol.getName().starts_with("kerf_rank_") &&
+          !isa<LLVM::LLVMFuncOp>(symbol))
+        return symbol->emitError("has a name that is the runtime's");
+    Description description(mesh.getMesh());
+    Calls calls(module);
+    llvm::SetVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (runsOnRanks(function))
+        functions.insert(function);
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(check(function, functions, calls.symbols)))
+        return failure();
+    Builder builder(&getContext());
+    for (func::FuncOp function : functions) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        function.setArgAttrs(i, ArrayRef<NamedAttribute>());
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        function.setResultAttrs(i, ArrayRef<NamedAttribute>());
+      Type types[] = {LLVM::LLVMPointerType::get(&getContext()),
+                      builder.getI64Type()};
+      Location locs[] = {function.getLoc(), function.getLoc()};
+      if (failed(function.insertArguments({0, 0}, types, {{}, {}}, locs)))
+        return failure();
+      if (failed(FunctionLowering(function, description, calls).run()))
+        return failure();
+    }
+    std::string name = "kerf";
+    if (!module.getOps<dist::ScheduleOp>().empty()) {
+      std::string why;
+      func::FuncOp entry = dist::findEntry(module, &why);
+      if (!entry || !entry.isExternal())
+        return module.emitError("cannot tell which function the lists of the "
+                                "stages are: expected one declaration with "
+                                "shardings");
+      if (failed(defineEntry(entry, description, calls)))
+        return failure();
+      name = entry.getName();
+    }
+    return addDescription(module, name, description.text(), calls.symbols);
+  }
+
+  LogicalResult addDescription(ModuleOp module, const std::string &name,
+                               const std::string &text, SymbolTable &symbols) {
+    std::string symbol = name + kDescriptionSuffix.str();
+    if (Operation *taken = symbols.lookup(symbol))
+      return taken->emitError("has the name of the program's description, @")
+             << symbol;
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    std::string ended = text + '\0';
+    auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), ended.size());
+    auto global = LLVM::GlobalOp::create(
+        builder, module.getLoc(), type, /*isConstant=*/true,
+        LLVM::Linkage::External, symbol, builder.getStringAttr(ended));
+    symbols.insert(global);
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,106 @@
+//===- Description.cpp - what the runtime knows of a program --------------===//
+#include "Description.h"
+
+#include "kerf/Format/Schemas.h"
+#include "kerf/Support/ModelNode.h"
+#include "kerf/rt/ranks.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ranks;
+namespace json = llvm::json;
+
+std::string kerf::ranks::movedName(Type type) {
+  if (StringRef name = dist::dtypeName(type); !name.empty())
+    return name.str();
+  int64_t bits = isa<FloatType>(type) ? type.getIntOrFloatBitWidth() : 0;
+  return llvm::is_contained({8, 16, 32, 64}, bits) ? "u" + std::to_string(bits)
+                                                   : "";
+}
+
+static FailureOr<std::string> moved(Operation *op, RankedTensorType type) {
+  std::string name = movedName(type.getElementType());
+  if (name.empty())
+    return op->emitError("moves ")
+           << type << ", but the runtime has no elements of type "
+           << type.getElementType();
+  return name;
+}
+
+FailureOr<int64_t> Description::addPart(Operation *op, RankedTensorType global,
+                                        RankedTensorType local,
+                                        dist::ShardingAttr sharding) {
+  FailureOr<std::string> dtype = moved(op, global);
+  if (failed(dtype))
+    return failure();
+  json::Object entry{{"dtype", *dtype},
+                     {"global_shape", json::Array(global.getShape())},
+                     {"local_shape", json::Array(local.getShape())}};
+  dist::setSharding(entry, sharding, global.getRank());
+  json::Value made = std::move(entry);
+  auto found = llvm::find(parts, made);
+  if (found == parts.end()) {
+    parts.push_back(std::move(made));
+    return static_cast<int64_t>(parts.size()) - 1;
+  }
+  return found - parts.begin();
+}
+
+FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
+  RankedTensorType source = op.getSourceType();
+  CollectiveKind kind = op.getKind();
+  StringRef dtype = dist::dtypeName(source.getElementType());
+  std::string name;
+  if (!reduces(kind)) {
+    FailureOr<std::string> any = moved(op, source);
+    if (failed(any))
+      return failure();
+    name = *any;
+  } else if (dtype.empty() || source.getElementType().isInteger(1)) {
+    return op->emitOpError("reduces ")
+           << source << ", but the runtime cannot reduce elements of type "
+           << source.getElementType();
+  } else {
+    name = dtype;
+  }
+  int64_t groupSize =
+      dist::numShards(llvm::cantFail(dist::toAxisList(op.getGroup(), mesh)));
+  json::Object entry =
+      dist::collectiveEntry(op, kind, op.getGroup(), source,
+                            op.getResultTensorType(), groupSize, name);
+  entry["group_bytes"] = op.getGroupBytes(groupSize);
+  entry["node"] = modelNode(op.getLoc());
+  collectives.push_back(std::move(entry));
+  return static_cast<int64_t>(collectives.size()) - 1;
+}
+
+FailureOr<int64_t> Description::addChannel(dist::ChannelOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  FailureOr<std::string> dtype = moved(op, type);
+  if (failed(dtype))
+    return failure();
+  channels.push_back(
+      json::Object{{"from_stage", static_cast<int64_t>(op.getFrom())},
+                   {"to_stage", static_cast<int64_t>(op.getTo())},
+                   {"dtype", *dtype},
+                   {"shape", json::Array(type.getShape())},
+                   {"bytes", dist::sizeBytes(type)},
+                   {"node", modelNode(op.getLoc())}});
+  return static_cast<int64_t>(channels.size()) - 1;
+}
+
+std::string Description::text() const {
+  json::Object program{{"schema", ranksSchema.text()},
+                       {"abi", KERF_RANKS_ABI_VERSION},
+                       {"mesh", dist::meshEntry(meshAttr)}};
+  auto set = [&](const char *key, const json::Array &list) {
+    if (!list.empty())
+      program[key] = json::Array(list);
+  };
+  set("parts", parts);
+  set("collectives", collectives);
+  set("channels", channels);
+  std::string text;
+  llvm::raw_string_ostream(text) << json::Value(std::move(program));
+  return text;
+}

@@ -1,0 +1,198 @@
+//===- NativeProgram.cpp - programs of ranks as native code ---------------===//
+#include "NativeProgram.h"
+
+#include "kerf/Pipelines/Register.h"
+#include "kerf/Ranks/Passes.h"
+
+#include "mlir/ExecutionEngine/OptUtils.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <cstring>
+#include <mutex>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+constexpr llvm::StringLiteral kLower = R"(
+  one-shot-bufferize{bufferize-function-boundaries
+                     function-boundary-type-conversion=identity-layout-map},
+  buffer-deallocation-pipeline, convert-bufferization-to-memref,
+  convert-linalg-to-loops, convert-scf-to-cf,
+  expand-strided-metadata, lower-affine, convert-math-to-libm,
+  convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm,
+  convert-cf-to-llvm, reconcile-unrealized-casts)";
+
+DialectRegistry registry() {
+  DialectRegistry result;
+  registerAllDialects(result);
+  registerAllExtensions(result);
+  registerBuiltinDialectTranslation(result);
+  registerLLVMDialectTranslation(result);
+  registerDialects(result);
+  registerUpstreamDialects(result);
+  return result;
+}
+
+void initializeOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    registerAllPasses();
+  });
+}
+
+} // namespace
+
+NativeContext::NativeContext()
+    : context(registry(), MLIRContext::Threading::DISABLED) {
+  initializeOnce();
+  context.loadAllAvailableDialects();
+}
+
+HostBuffer::HostBuffer(RankedTensorType type) : type(type) {
+  size_t elementBytes = (type.getElementType().getIntOrFloatBitWidth() + 7) / 8;
+  bytes.assign(type.getNumElements() * elementBytes, 0xAB);
+  fields.assign(3 + 2 * type.getRank(), 0);
+  fields[0] = fields[1] = reinterpret_cast<int64_t>(bytes.data());
+  int64_t stride = 1;
+  for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
+    fields[3 + dim] = type.getDimSize(dim);
+    fields[3 + type.getRank() + dim] = stride;
+    stride *= type.getDimSize(dim);
+  }
+}
+
+template <typename T>
+static void store(const std::vector<double> &from, std::vector<uint8_t> &to) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    T value = static_cast<T>(from[i]);
+    std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+HostBuffer::HostBuffer(RankedTensorType type, const interpret::Tensor &tensor)
+    : HostBuffer(type) {
+  Type element = type.getElementType();
+  if (element.isF64())
+    store<double>(tensor.data, bytes);
+  else if (element.isF32())
+    store<float>(tensor.data, bytes);
+  else if (element.isInteger(8))
+    store<int8_t>(tensor.data, bytes);
+  else if (element.isInteger(1))
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<int64_t>(tensor.data[i]) & 1;
+  else if (element.isInteger(16))
+    store<int16_t>(tensor.data, bytes);
+  else if (element.isInteger(32))
+    store<int32_t>(tensor.data, bytes);
+  else if (element.isInteger(64))
+    store<int64_t>(tensor.data, bytes);
+  else
+    llvm_unreachable("a type that no test has");
+}
+
+interpret::Tensor HostBuffer::tensor() const {
+  return interpret::fromBytes(type, bytes);
+}
+
+std::unique_ptr<NativeProgram>
+NativeProgram::create(ModuleOp module, std::string &why, StringRef between) {
+  MLIRContext *context = module.getContext();
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    why += diagnostic.str() + "\n";
+    return success();
+  });
+  PassManager passes(context);
+  passes.addPass(ranks::createCallRuntime());
+  // Elementwise ops on tensors have a buffer's form as linalg.
+  std::string rest = "convert-elementwise-to-linalg,";
+  if (!between.empty())
+    rest += between.str() + ",";
+  rest += kLower;
+  llvm::raw_string_ostream errors(why);
+  if (failed(parsePassPipeline(rest, passes, errors)) ||
+      failed(passes.run(module)))
+    return nullptr;
+  auto program = std::make_unique<NativeProgram>();
+  ExecutionEngineOptions options;
+  options.jitCodeGenOptLevel = llvm::CodeGenOptLevel::None;
+  StringRef libraries[] = {KERF_RUNNER_UTILS};
+  options.sharedLibPaths = libraries;
+  auto engine = ExecutionEngine::create(module, options);
+  if (!engine) {
+    why += toString(engine.takeError());
+    return nullptr;
+  }
+  program->engine = std::move(*engine);
+  program->engine->registerSymbols([](llvm::orc::MangleAndInterner mangle) {
+    llvm::orc::SymbolMap symbols;
+    for (const kerf_ranks_symbol_t *symbol = kerf_ranks_symbols(); symbol->name;
+         ++symbol)
+      symbols[mangle(symbol->name)] = {
+          llvm::orc::ExecutorAddr::fromPtr(symbol->address),
+          llvm::JITSymbolFlags::Exported};
+    return symbols;
+  });
+  return program;
+}
+
+void *NativeProgram::lookup(StringRef name) const {
+  auto found = engine->lookup(name);
+  if (found)
+    return *found;
+  llvm::consumeError(found.takeError());
+  return nullptr;
+}
+
+std::string NativeProgram::run(StringRef name, ArrayRef<HostBuffer *> buffers,
+                               int times, int64_t *sentBytes) const {
+  auto *text = static_cast<const char *>(
+      lookup((name + ranks::kDescriptionSuffix).str()));
+  auto function = engine->lookupPacked(("_mlir_ciface_" + name).str());
+  if (!text || !function)
+    return "there is no program @" + name.str();
+  struct Call {
+    void (*function)(void **);
+    std::vector<void *> descriptors;
+  } call = {*function, {}};
+  for (HostBuffer *buffer : buffers)
+    call.descriptors.push_back(buffer->descriptor());
+
+  kerf_ranks_options_t options = {};
+  options.struct_size = sizeof(options);
+  options.deadline_seconds = 60;
+  options.padding = 0xFF; // no number
+  kerf_ranks_t *ranks = nullptr;
+  kerf_status_t status = kerf_ranks_create(text, &options, &ranks);
+  for (int i = 0; i < times && !status; ++i)
+    status = kerf_ranks_run(
+        ranks,
+        [](kerf_rank_t *rank, void *user) {
+          auto *call = static_cast<Call *>(user);
+          std::vector<void *> arguments{&rank};
+          for (void *&descriptor : call->descriptors)
+            arguments.push_back(&descriptor);
+          call->function(arguments.data());
+        },
+        &call);
+  if (!status && sentBytes)
+    *sentBytes = kerf_ranks_sent_bytes(ranks);
+  std::string why = status ? kerf_status_message(status) : "";
+  kerf_status_free(status);
+  if (ranks)
+    kerf_ranks_destroy(ranks);
+  return why;
+}
