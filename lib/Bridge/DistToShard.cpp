@@ -272,20 +272,20 @@ struct DistToShard : bridge::impl::DistToShardBase<DistToShard> {
     WalkResult walked = module.walk([&](Operation *op) -> WalkResult {
       for (NamedAttribute attribute : op->getDiscardableAttrs())
         if (isLeft(attribute))
-          return op->emitError("has ")
-                 << attribute.getName() << ", which shard cannot say";
+          return op->emitError("has ") << attribute.getName().getValue()
+                                       << ", which shard cannot say";
       auto function = dyn_cast<FunctionOpInterface>(op);
       for (unsigned i = 0; function && i < function.getNumArguments(); ++i)
         for (NamedAttribute attribute : function.getArgAttrs(i))
           if (isLeft(attribute))
             return op->emitError("argument ")
-                   << i << " has " << attribute.getName()
+                   << i << " has " << attribute.getName().getValue()
                    << ", which shard cannot say";
       for (unsigned i = 0; function && i < function.getNumResults(); ++i)
         for (NamedAttribute attribute : function.getResultAttrs(i))
           if (isLeft(attribute))
             return op->emitError("result ")
-                   << i << " has " << attribute.getName()
+                   << i << " has " << attribute.getName().getValue()
                    << ", which shard cannot say";
       return WalkResult::advance();
     });

@@ -232,7 +232,11 @@ private:
   bool takeArguments() {
     bool all = true;
     for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
-      shard::ShardOp through = own(argument);
+      // Where all uses go through one for users, that is how it comes: so
+      // shard-partition takes it.
+      auto through = argument.hasOneUse()
+                         ? dyn_cast<shard::ShardOp>(*argument.user_begin())
+                         : shard::ShardOp();
       if (ShardingAttr sharding = shardings.lookup(through)) {
         function.setArgAttr(index, kSharding, sharding);
         taken.push_back(through);

@@ -20,7 +20,7 @@ dist.mesh @mesh ["pp"=2, "tp"=2]
 // -----
 
 dist.mesh @mesh ["tp"=4]
-// expected-error @below {{argument 0 names "tp":(1)2, a part of an axis, where shard names axes}}
+// expected-error @below {{argument 0 names tp:(1)2, a part of an axis, where shard names axes}}
 func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"tp":(1)2}>}) {
   return
 }
@@ -47,7 +47,7 @@ func.func @f(%x: tensor<768xf32> {dist.sharding = #dist.sharding<{"tp"}:128>}) {
 #part = #dist.sharding<{}, partial sum {"tp"}>
 dist.mesh @mesh ["tp"=2]
 func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) {
-  // expected-error @below {{operand 0 is a partial sum over {"tp"}, which shard cannot say}}
+  // expected-error @below {{operand 0 is a partial sum over {tp}, which shard cannot say}}
   %0 = arith.addf %x, %y {dist.plan = #dist.plan<operands = [#part, #part]>} : tensor<4xf32>
   return
 }
@@ -107,7 +107,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 dist.mesh @mesh ["tp"=4]
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @below {{the group names "tp":(1)2, a part of an axis, where shard names axes}}
+  // expected-error @below {{the group names tp:(1)2, a part of an axis, where shard names axes}}
   %0 = dist.all_reduce %x sum ["tp":(1)2] : tensor<4xf32> -> tensor<4xf32>
   return
 }

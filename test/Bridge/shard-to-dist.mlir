@@ -52,7 +52,7 @@ func.func @scattered(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %c: tensor<4x6xf3
 
 // Annotations that no single rule allows: rows in, columns out. Each is where its value is brought to.
 // CHECK-LABEL: func.func @against(
-// CHECK-SAME: %[[X:.*]]: tensor<4x6xf32> {dist.sharding = #s_axis0_x})
+// CHECK-SAME: %[[X:.*]]: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"axis0"}, {}>})
 // CHECK: %[[Y:.*]] = tosa.tanh %[[X]] : (
 // CHECK: %[[Z:.*]] = dist.reshard %[[Y]] to #s_x_axis0 : tensor<4x6xf32>
 // CHECK: return %[[Z]]
@@ -68,7 +68,7 @@ func.func @against(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
 
 // -----
 
-// An annotation for users alone is where the value is brought in front of them; the argument is open.
+// An annotation for some users is where the value is brought in front of them; the argument is open.
 // CHECK-LABEL: func.func @users(
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32>, %{{.*}}: tensor<?x6xf32>) ->
 // CHECK: %[[Y:.*]] = dist.reshard %[[X]] to #s_axis0_x
@@ -89,8 +89,8 @@ func.func @users(%x: tensor<4x6xf32>, %d: tensor<?x6xf32>) -> (tensor<4x6xf32>, 
 
 // Parts of given sizes: 5 = 3 + 2 are dist's own, 768 in parts of 128 a block.
 // CHECK-LABEL: func.func @offsets(
-// CHECK-SAME: tensor<5x4xf32> {dist.sharding = #s_axis0_axis1}
-// CHECK-SAME: tensor<768xf32> {dist.sharding = #s_axis0-by128}
+// CHECK-SAME: tensor<5x4xf32> {dist.sharding = #dist.sharding<{"axis0"}, {"axis1"}>}
+// CHECK-SAME: tensor<768xf32> {dist.sharding = #dist.sharding<{"axis0"}:128>}
 shard.grid @grid(shape = 8x2)
 func.func @offsets(%x: tensor<5x4xf32>, %y: tensor<768xf32>) {
   %s = shard.sharding @grid split_axes = [[0], [1]] sharded_dims_offsets = [0, 1, 2, 3, 4, 5, 5, 5, 5, 0, 2, 4] : !shard.sharding

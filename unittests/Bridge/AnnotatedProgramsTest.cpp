@@ -24,6 +24,10 @@ namespace {
 struct Program {
   const char *name;
   const char *text;
+
+  friend void PrintTo(const Program &program, std::ostream *stream) {
+    *stream << program.name;
+  }
 };
 
 // A mesh of axes a and b goes before each.
@@ -227,7 +231,7 @@ TEST_P(AnnotatedPrograms, RanksComputeWhatOneDoes) {
   SmallVector<Attribute> given;
   for (unsigned i = 0; i < before.getNumArguments(); ++i)
     given.push_back(before.getArgAttr(i, dist::kSharding));
-  ASSERT_TRUE(runPasses(*module, "builtin.module(kerf-propagate)", messages))
+  ASSERT_TRUE(runPasses(*module, "kerf-flatten,kerf-propagate", messages))
       << messages;
   // What the user said of an argument stays.
   func::FuncOp after = entryOf(*module);
@@ -235,25 +239,25 @@ TEST_P(AnnotatedPrograms, RanksComputeWhatOneDoes) {
     if (sharding)
       EXPECT_EQ(after.getArgAttr(index, dist::kSharding), sharding);
   std::string planned = textOf(*module);
-  ASSERT_TRUE(runPasses(
-      *module, "builtin.module(kerf-partition,kerf-collectives)", messages))
+  ASSERT_TRUE(runPasses(*module, "kerf-partition,kerf-collectives", messages))
       << messages << planned;
   auto outputs = runRanks(*module, messages);
   ASSERT_TRUE(outputs) << messages << planned << textOf(*module);
   EXPECT_TRUE(isSame(*outputs, expected)) << planned << textOf(*module);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , AnnotatedPrograms,
-    testing::Combine(testing::ValuesIn(kPrograms),
-                     testing::Values("\"a\"=2, \"b\"=2", "\"a\"=3, \"b\"=2",
-                                     "\"a\"=2, \"b\"=4")),
-    [](const auto &info) {
-      std::string name;
-      for (char letter : std::string(std::get<0>(info.param).name) + " on " +
-                             std::get<1>(info.param))
-        name += std::isalnum(letter) ? letter : '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(, AnnotatedPrograms,
+                         testing::Combine(testing::ValuesIn(kPrograms),
+                                          testing::Values("\"a\"=2, \"b\"=2",
+                                                          "\"a\"=3, \"b\"=2",
+                                                          "\"a\"=2, \"b\"=4")),
+                         [](const auto &info) {
+                           std::string name;
+                           for (char letter :
+                                std::string(std::get<0>(info.param).name) +
+                                    " on " + std::get<1>(info.param))
+                             name += std::isalnum(letter) ? letter : '_';
+                           return name;
+                         });
 
 } // namespace

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Shard/Transforms/Passes.h"
 #include "mlir/Dialect/Tensor/Extensions/ShardingExtensions.h"
 #include "mlir/Dialect/Tosa/IR/ShardingInterfaceImpl.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -94,13 +95,22 @@ bool test::runPasses(ModuleOp module, StringRef pipeline,
     messages += each.str() + "\n";
     return success();
   });
-  PassManager passes(module.getContext());
+  auto passes = PassManager::on<ModuleOp>(module.getContext());
   llvm::raw_string_ostream stream(messages);
   return succeeded(parsePassPipeline(pipeline, passes, stream)) &&
          succeeded(passes.run(module));
 }
 
-void test::frame(ModuleOp module, func::FuncOp annotated) {
+/// That of an argument or a result; without one it is whole.
+static Attribute shardingOr(Attribute sharding, Type type, ModuleOp module) {
+  if (sharding)
+    return sharding;
+  return dist::ShardingAttr::get(
+      module.getContext(), dist::getMesh(module),
+      dist::Layout(cast<RankedTensorType>(type).getRank()));
+}
+
+bool test::frame(ModuleOp module, func::FuncOp annotated) {
   MLIRContext *context = module.getContext();
   func::FuncOp part = entryOf(module);
   std::string name = part.getName().str();
@@ -116,7 +126,8 @@ void test::frame(ModuleOp module, func::FuncOp annotated) {
   builder.setInsertionPointToStart(&list);
   SmallVector<Value> operands;
   for (auto [index, type] : llvm::enumerate(part.getArgumentTypes())) {
-    Attribute sharding = annotated.getArgAttr(index, dist::kSharding);
+    Attribute sharding =
+        shardingOr(annotated.getArgAttr(index, dist::kSharding), type, module);
     auto whole = TypeAttr::get(annotated.getArgumentTypes()[index]);
     entry.setArgAttr(index, dist::kSharding, sharding);
     part.setArgAttr(index, dist::kSharding, sharding);
@@ -128,10 +139,21 @@ void test::frame(ModuleOp module, func::FuncOp annotated) {
     operands.back().getDefiningOp()->setAttr(dist::kSharding, sharding);
     operands.back().getDefiningOp()->setAttr(dist::kGlobalType, whole);
   }
+  bool fits = true;
+  auto check = [&](Attribute sharding, Type whole, Type part) {
+    auto layout = llvm::cantFail(cast<dist::ShardingAttr>(sharding).toLayout(
+        dist::getMesh(module).toMesh()));
+    fits &= part == dist::localType(cast<RankedTensorType>(whole), layout);
+  };
+  for (auto [index, type] : llvm::enumerate(part.getArgumentTypes()))
+    check(entry.getArgAttr(index, dist::kSharding),
+          entry.getArgumentTypes()[index], type);
   auto run = dist::RunOp::create(builder, part.getLoc(), part.getResultTypes(),
                                  part.getName(), operands, 0);
   for (unsigned index = 0; index < part.getNumResults(); ++index) {
-    Attribute sharding = annotated.getResultAttr(index, dist::kSharding);
+    Attribute sharding =
+        shardingOr(annotated.getResultAttr(index, dist::kSharding),
+                   part.getResultTypes()[index], module);
     entry.setResultAttr(index, dist::kSharding, sharding);
     part.setResultAttr(index, dist::kSharding, sharding);
     part.setResultAttr(index, dist::kGlobalType,
@@ -141,7 +163,10 @@ void test::frame(ModuleOp module, func::FuncOp annotated) {
         dist::ToAttr::get(context, {static_cast<int64_t>(index)}, {}, {}));
     dist::OutputOp::create(builder, part.getLoc(), run.getResult(index), index,
                            0);
+    check(sharding, annotated.getResultTypes()[index],
+          part.getResultTypes()[index]);
   }
+  return fits;
 }
 
 std::optional<std::vector<Tensor>> test::runRanks(ModuleOp module,
@@ -151,7 +176,7 @@ std::optional<std::vector<Tensor>> test::runRanks(ModuleOp module,
     return success();
   });
   func::FuncOp entry = dist::findEntry(module);
-  if (failed(verify(module)))
+  if (failed(mlir::verify(module)))
     return std::nullopt;
   auto outputs = interpret::runPartitioned(module, inputsFor(entry), {},
                                            nullptr, nullptr, evaluateUpstream);

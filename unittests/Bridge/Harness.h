@@ -44,8 +44,8 @@ bool runPasses(mlir::ModuleOp module, llvm::StringRef pipeline,
 
 /// Gives a function on local types the program around it (docs/Partition.md):
 /// `annotated` is the function on global types, with dist.sharding on arguments
-/// and results.
-void frame(mlir::ModuleOp module, mlir::func::FuncOp annotated);
+/// and results. False: the types are not those of the parts.
+bool frame(mlir::ModuleOp module, mlir::func::FuncOp annotated);
 
 /// What the ranks of a partitioned program compute; none: ranks that hold the
 /// same part differ, or it cannot be run.
