@@ -20,10 +20,9 @@ namespace kerf {
 void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 
 /// The passes of autodiff, plan, partition, collectives and the bridge to
-/// upstream's shard dialect by name, and the
-/// pipelines kerf-partition and kerf-collectives. Process-wide, as MLIR's pass
-/// registry is; call it once. Passes that are made by their functions need no
-/// registration.
+/// upstream's shard dialect by name, and the pipelines kerf-partition and
+/// kerf-collectives. Process-wide, as MLIR's pass registry is; call it once.
+/// Passes that are made by their functions need no registration.
 void registerEmbeddedPasses();
 
 } // namespace kerf
