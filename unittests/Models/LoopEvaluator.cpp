@@ -1,6 +1,8 @@
 //===- LoopEvaluator.cpp - upstream ops, element by element ---------------===//
 #include "LoopEvaluator.h"
 
+#include "TosaEvaluator.h"
+
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -359,8 +361,9 @@ FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
         interpret::fromElements(cast<DenseElementsAttr>(constant.getValues()))};
   if (isa<tosa::ConstShapeOp>(op))
     return Results{Tensor()};
-  if (std::optional<Tensor> result = evaluateTosa(op, operands))
-    return Results{std::move(*result)};
+  for (auto evaluate : {evaluateTosa, evaluateTosaMoves})
+    if (std::optional<Tensor> result = evaluate(op, operands))
+      return Results{std::move(*result)};
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (elements)
