@@ -12,9 +12,6 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
   llvm::StringRef unquantised = "Conv between DequantizeLinear and "
                                 "QuantizeLinear is taken, and the model "
                                 "as it was before it was quantised";
-  llvm::StringRef random =
-      "random numbers are taken as an input of the model; Dropout is taken by "
-      "training";
   llvm::StringRef tensors =
       "tensors are taken, and sequences of a known length; optionals and "
       "strings are not";
@@ -22,9 +19,6 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
       .Cases({"NonZero", "Compress", "Unique", "NonMaxSuppression"},
              dataDependent)
       .Cases({"QLinearConv", "ConvInteger"}, unquantised)
-      .Cases({"RandomNormal", "RandomNormalLike", "RandomUniform",
-              "RandomUniformLike", "Bernoulli", "Multinomial"},
-             random)
       .Cases({"SequenceMap", "Optional", "OptionalGetElement",
               "OptionalHasElement", "StringConcat", "StringNormalizer",
               "StringSplit", "RegexFullMatch"},

@@ -54,12 +54,14 @@ void addContractions(HandlerTable &table);
 void addControlFlow(HandlerTable &table);
 void addConvTranspose(HandlerTable &table);
 void addIndexing(HandlerTable &table);
+void addLinearAttention(HandlerTable &table);
 void addLosses(HandlerTable &table);
 void addMicrosoft(HandlerTable &table);
 /// What ONNX Runtime has put into ai.onnx's domain.
 void addMicrosoftInOnnx(HandlerTable &table);
 void addMicrosoftAttention(HandlerTable &table);
 void addQuantization(HandlerTable &table);
+void addRandom(HandlerTable &table);
 void addRecurrent(HandlerTable &table);
 void addResize(HandlerTable &table);
 void addRows(HandlerTable &table);

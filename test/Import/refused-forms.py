@@ -34,7 +34,6 @@ for name, nodes, said, form in (
          "follows from constants and shapes is taken"),
         ("values", [node("NonZero", ["x"], ["y"], name="where")], "operator NonZero", "shapes must not depend on values"),
         ("quantised", [node("ConvInteger", ["x", "x"], ["y"], name="q")], "operator ConvInteger", "before it was quantised"),
-        ("random", [node("RandomNormal", [], ["y"], name="r", shape=[2])], "operator RandomNormal", "as an input of the model"),
         ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode", "exported for inference"),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
     extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
