@@ -235,6 +235,8 @@ private:
         return failure();
       if (failed(FunctionLowering(function, description, calls).run()))
         return failure();
+      if (dist::getPart(function)) // the lists alone call it
+        function.setPrivate();
     }
     std::string name = "kerf";
     if (!module.getOps<dist::ScheduleOp>().empty()) {
