@@ -34,6 +34,7 @@ struct Flatten : plan::impl::FlattenBase<Flatten> {
   void runOnOperation() override {
     SymbolTable table(getOperation());
     symbols = &table;
+    inlined.clear();
     SmallVector<func::FuncOp> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && llvm::hasSingleElement(function.getBody()))

@@ -154,7 +154,8 @@ private:
     Value whole = function.getArgument(1 + boundary.inputs.size() + index);
     call(loc, "kerf_give_" + Twine(*part), "kerf_rank_give",
          {*part, static_cast<int64_t>(op.getMicroBatch())},
-         {readBuffer(builder, loc, slots.lookup(op.getX())), whole});
+         {boundary.calls.readBuffer(builder, loc, slots.lookup(op.getX())),
+          whole});
     return success();
   }
 
@@ -173,7 +174,7 @@ private:
     if (failed(channel))
       return failure();
     Value tensor = slots.lookup(op.getX());
-    Value buffer = readBuffer(builder, op.getLoc(), tensor);
+    Value buffer = boundary.calls.readBuffer(builder, op.getLoc(), tensor);
     call(op.getLoc(), "kerf_send_" + Twine(*channel), "kerf_rank_send",
          {*channel, static_cast<int64_t>(op.getMicroBatch())}, buffer);
     sent[*channel].push_back({tensor, buffer});
@@ -205,7 +206,7 @@ private:
       for (auto [tensor, buffer] : values) {
         alive.push_back(buffer);
         // Read again: no op may have written into it meanwhile.
-        alive.push_back(readBuffer(builder, loc, tensor));
+        alive.push_back(boundary.calls.readBuffer(builder, loc, tensor));
       }
       call(loc, "kerf_finish_" + Twine(channel), "kerf_rank_finish", channel,
            {}, alive);

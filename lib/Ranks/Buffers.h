@@ -13,14 +13,6 @@ inline mlir::MemRefType bufferType(mlir::RankedTensorType type) {
   return mlir::MemRefType::get(type.getShape(), type.getElementType());
 }
 
-/// The dense buffer of a tensor, to be read alone. Where bufferization places
-/// the tensor in a part of another one, it copies it here.
-inline mlir::Value readBuffer(mlir::OpBuilder &builder, mlir::Location loc,
-                              mlir::Value tensor) {
-  return mlir::bufferization::ToBufferOp::create(
-      builder, loc, bufferType(typeOf(tensor)), tensor, /*read_only=*/true);
-}
-
 /// A buffer that a call fills.
 inline mlir::Value newBuffer(mlir::OpBuilder &builder, mlir::Location loc,
                              mlir::RankedTensorType type) {
@@ -28,8 +20,8 @@ inline mlir::Value newBuffer(mlir::OpBuilder &builder, mlir::Location loc,
 }
 
 /// The tensor in a buffer that nobody writes any more. No op may write into it:
-/// canonicalization folds a readBuffer() of it to the buffer itself, where
-/// bufferization would no longer see that it is read.
+/// canonicalization folds a readTensor() and the read of it (Calls.h) to the
+/// buffer, where bufferization would no longer see that it is read.
 inline mlir::Value readTensor(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value buffer) {
   auto type = llvm::cast<mlir::MemRefType>(buffer.getType());

@@ -91,7 +91,8 @@ private:
     if (failed(index))
       return failure();
     Location loc = op.getLoc();
-    Value source = op->getOperand(0), buffer = readBuffer(builder, loc, source);
+    Value source = op->getOperand(0),
+          buffer = calls.readBuffer(builder, loc, source);
     Value result = newBuffer(builder, loc, op.getResultTensorType());
     if (op.isStarted()) {
       call(loc, "kerf_start_" + Twine(*index), "kerf_rank_start", *index,
@@ -113,7 +114,7 @@ private:
     const Started &begun = found->second;
     Location loc = op.getLoc();
     // The operand is read until here.
-    Value again = readBuffer(builder, loc, begun.source);
+    Value again = calls.readBuffer(builder, loc, begun.source);
     call(loc, "kerf_wait_" + Twine(begun.index), "kerf_rank_wait", begun.index,
          {}, {begun.sourceBuffer, again, begun.resultBuffer});
     op.getResult().replaceAllUsesWith(
@@ -235,6 +236,8 @@ private:
         return failure();
       if (failed(FunctionLowering(function, description, calls).run()))
         return failure();
+      if (dist::getPart(function)) // the lists alone call it
+        function.setPrivate();
     }
     std::string name = "kerf";
     if (!module.getOps<dist::ScheduleOp>().empty()) {

@@ -1,6 +1,8 @@
 //===- Calls.cpp - calls of the runtime's functions -----------------------===//
 #include "Calls.h"
 
+#include "Buffers.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -60,6 +62,13 @@ func::CallOp Calls::call(OpBuilder &builder, Location loc, StringRef name,
               passed);
   func::ReturnOp::create(inner, loc);
   return func::CallOp::create(builder, loc, function, operands);
+}
+
+Value Calls::readBuffer(OpBuilder &builder, Location loc, Value tensor) {
+  auto read = bufferization::ToBufferOp::create(
+      builder, loc, bufferType(typeOf(tensor)), tensor, /*read_only=*/true);
+  read->setAttr("read", builder.getI64IntegerAttr(numReads++));
+  return read;
 }
 
 Value Calls::rankNumber(OpBuilder &builder, Location loc, Value rank) {

@@ -38,6 +38,12 @@ public:
                           mlir::Value rank, mlir::ValueRange numbers,
                           mlir::ValueRange buffers,
                           mlir::ValueRange alive = {});
+  /// The dense buffer of a tensor as it is here, to be read alone. Where
+  /// bufferization places the tensor in a part of another one, it copies it
+  /// here. Each read has a number, since two that are equal would be merged
+  /// (CSE), and an op between them could then write into what the second reads.
+  mlir::Value readBuffer(mlir::OpBuilder &builder, mlir::Location loc,
+                         mlir::Value tensor);
   /// The rank's number, an i64.
   mlir::Value rankNumber(mlir::OpBuilder &builder, mlir::Location loc,
                          mlir::Value rank);
@@ -52,6 +58,7 @@ private:
                                  mlir::ValueRange operands);
 
   mlir::ModuleOp module;
+  int64_t numReads = 0;
   /// By name and type.
   std::map<std::pair<std::string, const void *>, mlir::func::FuncOp> made;
 };

@@ -26,7 +26,7 @@ func.func private @f(tensor<7xf32> {dist.sharding = #cut}, tensor<2xf32> {dist.s
 
 dist.channel 3 from 0 to 1 : tensor<2xf32>
 
-// CHECK-LABEL: func.func @stage0(
+// CHECK-LABEL: func.func private @stage0(
 // CHECK-SAME: %{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: tensor<2xf32>) -> tensor<2xf32>
 func.func @stage0(%x: tensor<2xf32> {dist.from = #dist.from<input 0>, dist.global_type = tensor<7xf32>, dist.sharding = #cut})
     -> (tensor<2xf32> {dist.to = #dist.to<send [3]>, dist.global_type = tensor<7xf32>, dist.sharding = #cut})

@@ -15,7 +15,7 @@ dist.mesh @mesh ["dp"=2, "tp"=4]
 // CHECK-LABEL: func.func @sum(
 // CHECK-SAME: %[[RANK:.*]]: !llvm.ptr, %{{.*}}: i64, %[[X:.*]]: tensor<2x3xf32>) -> tensor<2x3xf32>
 func.func @sum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // CHECK: %[[SOURCE:.*]] = bufferization.to_buffer %[[X]] read_only : tensor<2x3xf32> to memref<2x3xf32>
+  // CHECK: %[[SOURCE:.*]] = bufferization.to_buffer %[[X]] read_only {read = 0 : i64} : tensor<2x3xf32> to memref<2x3xf32>
   // CHECK: %[[BUFFER:.*]] = memref.alloc() : memref<2x3xf32>
   // CHECK: %[[INDEX:.*]] = arith.constant 0 : i64
   // CHECK: call @kerf_all_reduce_0(%[[RANK]], %[[INDEX]], %[[SOURCE]], %[[BUFFER]])
@@ -28,11 +28,11 @@ func.func @sum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // Between start and wait the operand is read, so that nothing overwrites it.
 // CHECK-LABEL: func.func @started(
 func.func @started(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  // CHECK: %[[SOURCE:.*]] = bufferization.to_buffer %[[X:.*]] read_only
+  // CHECK: %[[SOURCE:.*]] = bufferization.to_buffer %[[X:.*]] read_only {read = 1 : i64}
   // CHECK: %[[BUFFER:.*]] = memref.alloc() : memref<4xf32>
   // CHECK: call @kerf_start_1(%{{.*}}, %{{.*}}, %[[SOURCE]], %[[BUFFER]])
   // CHECK: linalg.exp
-  // CHECK: %[[AGAIN:.*]] = bufferization.to_buffer %[[X]] read_only
+  // CHECK: %[[AGAIN:.*]] = bufferization.to_buffer %[[X]] read_only {read = 2 : i64}
   // CHECK: call @kerf_wait_1(%{{.*}}, %{{.*}}, %[[SOURCE]], %[[AGAIN]], %[[BUFFER]])
   // CHECK: bufferization.to_tensor %[[BUFFER]] restrict :
   %0 = dist.all_reduce %x max ["dp"] : tensor<4xf32> -> !dist.pending<tensor<4xf32>>

@@ -75,7 +75,7 @@ std::string programOf(const Case &test) {
 
 class NativeCollectives : public ::testing::Test {
 protected:
-  void check(const Case &test) {
+  void check(const Case &test, StringRef between = "") {
     SCOPED_TRACE(test.body);
     std::string text = programOf(test);
     auto module = parseSourceString<ModuleOp>(text, &native.context);
@@ -90,7 +90,7 @@ protected:
     });
     HostBuffer source(whole(test.from), in), result(whole(test.to));
     std::string why;
-    auto program = NativeProgram::create(*module, why);
+    auto program = NativeProgram::create(*module, why, between);
     ASSERT_TRUE(program) << why << text;
     why = program->run("f", {&source, &result}, 2);
     ASSERT_EQ(why, "") << text;
@@ -282,6 +282,27 @@ TEST_F(NativeCollectives, StartedAndPacked) {
              sum += operand({1, b}, i, j);
            return sum - 2 * operand({1, r.b}, i, j);
          }});
+}
+
+// The same tensor is read twice, and written in between: equal reads must not
+// be merged.
+TEST_F(NativeCollectives, ReadsOfOneTensor) {
+  for (const char *between : {"", "cse", "canonicalize,cse"})
+    check({R"(%e = tensor.empty() : FROM
+              %t = linalg.add ins(%x, %x : FROM, FROM) outs(%e : FROM) -> FROM
+              %a = dist.all_reduce %t sum ["a"] : FROM -> FROM
+              %d = linalg.exp ins(%a : FROM) outs(%t : FROM) -> FROM
+              %b = dist.all_reduce %t max ["b"] : FROM -> FROM
+              %f = tensor.empty() : TO
+              %g = linalg.sub ins(%d, %d : FROM, FROM) outs(%f : TO) -> TO
+              %r = linalg.add ins(%b, %g : TO, TO) outs(%g : TO) -> TO)",
+           "f64",
+           {2, 3},
+           {2, 3},
+           [](Rank r, int64_t i, int64_t j) {
+             return 2 * operand({r.a, 2}, i, j);
+           }},
+          between);
 }
 
 } // namespace

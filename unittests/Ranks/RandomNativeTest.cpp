@@ -13,10 +13,11 @@
 #include "../Support/Seeds.h"
 #include "NativeProgram.h"
 
-#include "kerf/Collectives/Accounting.h"
+#include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <set>
 
@@ -68,6 +69,11 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
     return; // there is no such plan
   ASSERT_TRUE(succeeded(*partitioned)) << planned;
   ++counts.planned;
+  if (random() % 2) { // starts early what it can
+    PassManager passes(&context);
+    passes.addNestedPass<func::FuncOp>(createOverlapCollectives());
+    ASSERT_TRUE(succeeded(passes.run(*module)));
+  }
   count(*module, counts);
   std::string local = textOf(*module), why;
   constexpr const char *kBetween[] = {"", "canonicalize,cse",
@@ -103,7 +109,7 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
 TEST(RandomNative, RanksComputeWhatOneDoes) {
   NativeContext native;
   Counts counts;
-  unsigned seeds = seedsOf(3000, 40);
+  unsigned seeds = seedsOf(3000, 60);
   if (!forEachSeed(1, seeds,
                    [&](unsigned seed) { check(native.context, seed, counts); }))
     return;
@@ -111,8 +117,8 @@ TEST(RandomNative, RanksComputeWhatOneDoes) {
   EXPECT_GE(counts.planned, static_cast<int>(seeds) * 8 / 10);
   EXPECT_GE(counts.sending, static_cast<int>(seeds) / 2);
   EXPECT_GE(counts.stages, static_cast<int>(seeds) / 50);
-  for (const char *kind :
-       {"all_reduce", "all_gather", "all_slice", "shard_index", "send", "recv"})
+  for (const char *kind : {"all_reduce", "all_gather", "all_slice",
+                           "shard_index", "wait", "send", "recv"})
     EXPECT_TRUE(counts.kinds.count(kind)) << kind;
 }
 

@@ -41,7 +41,7 @@ def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
     module {
       llvm.mlir.global external constant @kerf_ranks("{\22abi\22:1,\22collectives\22:[{\22axes\22:[{\22axis\22:\22tp\22}] # "}]" # [{,\22dst_shape\22:[4],\22dtype\22:\22f32\22,\22group_bytes\22:32,\22kind\22:\22all_reduce\22,\22node\22:\22\22,\22reduction\22:\22sum\22,\22src_shape\22:[4]}] # "}]" # [{,\22mesh\22:{\22axes\22:[{\22name\22:\22tp\22,\22size\22:2}] # "}]" # [{},\22schema\22:\22kerf.ranks/1\22}\00") {addr_space = 0 : i32}
       func.func @sum(%arg0: !llvm.ptr, %arg1: i64, %arg2: tensor<4xf32>) -> tensor<4xf32> {
-        %0 = bufferization.to_buffer %arg2 read_only : tensor<4xf32> to memref<4xf32>
+        %0 = bufferization.to_buffer %arg2 read_only {read = 0 : i64} : tensor<4xf32> to memref<4xf32>
         %alloc = memref.alloc() : memref<4xf32>
         %c0_i64 = arith.constant 0 : i64
         call @kerf_all_reduce_0(%arg0, %c0_i64, %0, %alloc)
@@ -64,9 +64,8 @@ def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
     }
     ```
 
-    Run it before one-shot bufferization, and nothing in between that folds
-    `bufferization.to_buffer` of values that are written in place. A program's
-    state (`dist.assign`) and parameters that each rank would have to load are
+    Run it before one-shot bufferization. Each read of a tensor has a number,
+    without which CSE would merge two of them. A program's state (`dist.assign`) and parameters that each rank would have to load are
     errors: they are arguments of such a program.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
