@@ -373,8 +373,6 @@ private:
       dist::setOperandShardings(node.op, operands);
       dist::setResultShardings(node.op, results);
     }
-    for (auto reshard : block.getOps<dist::ReshardOp>())
-      dist::setResultShardings(reshard, reshard.getTo());
     for (BlockArgument argument : block.getArguments())
       function.setArgAttr(argument.getArgNumber(), dist::kSharding,
                           toAttr(placedOf(argument).layout));
@@ -382,6 +380,24 @@ private:
       if (!function.getResultAttr(use.getOperandNumber(), dist::kSharding))
         function.setResultAttr(use.getOperandNumber(), dist::kSharding,
                                toAttr(placedOf(use.get()).layout));
+    for (auto reshard : block.getOps<dist::ReshardOp>()) {
+      if (ShardingAttr from = written(reshard.getX()))
+        dist::setOperandShardings(reshard, from);
+      dist::setResultShardings(reshard, reshard.getTo());
+    }
+  }
+
+  /// The sharding in which a value is given, once it is written; null: it has
+  /// none.
+  ShardingAttr written(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(),
+                                                     dist::kSharding);
+    auto result = cast<OpResult>(value);
+    if (auto reshard = dyn_cast<dist::ReshardOp>(result.getOwner()))
+      return reshard.getTo();
+    ArrayRef<ShardingAttr> all = dist::getResultShardings(result.getOwner());
+    return all.empty() ? ShardingAttr() : all[result.getResultNumber()];
   }
 
   func::FuncOp function;

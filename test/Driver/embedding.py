@@ -67,6 +67,12 @@ stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load
                  "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
 checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
 
+# The same annotations, propagated by Kerf and partitioned by upstream's own pass, in one run.
+shard = succeeds("upstream's partition", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}",
+                 f"--load-dialect-plugin={plugin}",
+                 "--pass-pipeline=builtin.module(kerf-propagate,kerf-dist-to-shard,func.func(shard-partition))", root / "test/Bridge/upstream.mlir")
+checks.expect("one all-reduce of shard", "tensor<16x16xf32>) outs" in shard and shard.count("shard.all_reduce") == 1, shard[:3000])
+
 # The solver without MLIR.
 solved = succeeds("solve", out / "build/solve")
 checks.expect("the cheaper pair is parted", "costs 3, at least 3" in solved, solved)
