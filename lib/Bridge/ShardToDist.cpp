@@ -304,13 +304,16 @@ private:
         auto reshard = ReshardOp::create(builder, op.getLoc(), op.getType(),
                                          value, ShardingAttr(), sharding,
                                          TypeAttr(), PurposeAttr());
-        if (isPlanned)
-          setResultShardings(reshard, sharding);
         value = reshard;
       }
       op.getResult().replaceAllUsesWith(value);
       op.erase();
     }
+    for (auto reshard : block.getOps<ReshardOp>())
+      if (isPlanned) {
+        setOperandShardings(reshard, getSharding(reshard.getX()));
+        setResultShardings(reshard, reshard.getTo());
+      }
     if (isPlanned)
       for (auto &[op, operands, results] : scalars) {
         setOperandShardings(op, operands);

@@ -219,6 +219,11 @@ private:
       mustDivide.push_back(factor.mustDivide);
     /// Axes that are not taken, and those that are instead.
     std::optional<std::pair<FactorAxes, FactorAxes>> conflict;
+    auto disagree = [&](const FactorAxes &left, const FactorAxes &taken) {
+      // What one annotation leads to in two ways is nobody's mistake.
+      if (!conflict && left.cause != taken.cause)
+        conflict = {left, taken};
+    };
     for (int64_t priority : priorities)
       forEachCut(
           node, [&](Value value, size_t dim, unsigned factor, bool major) {
@@ -227,10 +232,13 @@ private:
             if (!from.causes[dim] || from.causes[dim]->priority != priority)
               return;
             FactorAxes wanted = {from.layout.dims[dim], from.causes[dim]};
-            if (isPrefix(found[factor].axes, wanted.axes))
+            AxisList &known = found[factor].axes;
+            if (isPrefix(wanted.axes, known))
+              return;
+            if (isPrefix(known, wanted.axes))
               found[factor] = wanted;
-            else if (!conflict && !isPrefix(wanted.axes, found[factor].axes))
-              conflict = {wanted, found[factor]};
+            else
+              disagree(wanted, found[factor]);
           });
     // A minor factor is whole, so all that is cut with it is.
     for (const auto *side : {&node.rule.operands, &node.rule.results})
@@ -251,8 +259,8 @@ private:
           auto other = llvm::find_if(used, [&](FactorAxes *each) {
             return overlaps(mine.axes, each->axes);
           });
-          if (other != used.end() && !conflict)
-            conflict = {mine, **other};
+          if (other != used.end())
+            disagree(mine, **other);
           // A value is a part of a sum or of a maximum, not of both.
           if (other != used.end() ||
               (reduced &&
@@ -276,9 +284,12 @@ private:
 
   void explain(const Node &node, const FactorAxes &left,
                const FactorAxes &taken) {
-    InFlightDiagnostic remark =
-        node.op->emitRemark("operands and results want to be cut differently: "
-                            "some are brought to another sharding");
+    // Not at the op itself: it would be printed, which numbers all of the
+    // module's values.
+    InFlightDiagnostic remark = emitRemark(node.op->getLoc())
+                                << "operands and results want to be cut "
+                                   "differently: some are brought to another "
+                                   "sharding";
     remark.attachNote(taken.cause->loc)
         << taken.cause->what << " asks for " << dist::toString(taken.axes, mesh)
         << ", which is taken";
@@ -362,8 +373,6 @@ private:
       dist::setOperandShardings(node.op, operands);
       dist::setResultShardings(node.op, results);
     }
-    for (auto reshard : block.getOps<dist::ReshardOp>())
-      dist::setResultShardings(reshard, reshard.getTo());
     for (BlockArgument argument : block.getArguments())
       function.setArgAttr(argument.getArgNumber(), dist::kSharding,
                           toAttr(placedOf(argument).layout));
@@ -371,6 +380,24 @@ private:
       if (!function.getResultAttr(use.getOperandNumber(), dist::kSharding))
         function.setResultAttr(use.getOperandNumber(), dist::kSharding,
                                toAttr(placedOf(use.get()).layout));
+    for (auto reshard : block.getOps<dist::ReshardOp>()) {
+      if (ShardingAttr from = written(reshard.getX()))
+        dist::setOperandShardings(reshard, from);
+      dist::setResultShardings(reshard, reshard.getTo());
+    }
+  }
+
+  /// The sharding in which a value is given, once it is written; null: it has
+  /// none.
+  ShardingAttr written(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(),
+                                                     dist::kSharding);
+    auto result = cast<OpResult>(value);
+    if (auto reshard = dyn_cast<dist::ReshardOp>(result.getOwner()))
+      return reshard.getTo();
+    ArrayRef<ShardingAttr> all = dist::getResultShardings(result.getOwner());
+    return all.empty() ? ShardingAttr() : all[result.getResultNumber()];
   }
 
   func::FuncOp function;

@@ -33,7 +33,7 @@ func.func @full(%x: tensor<2x4x8xf32>, %w: tensor<2x8x6xf32>) -> tensor<2x4x6xf3
 // The sum is scattered along the axis over which it is one: that is a reshard behind the op.
 // CHECK-LABEL: func.func @scattered(
 // CHECK: %[[R:.*]] = linalg.matmul {dist.plan = #p_x_tp--tp_x--x2_to_x2_sum-tp}
-// CHECK: %[[S:.*]] = dist.reshard %[[R]] to #s_tp_x {dist.plan = #p_to_tp_x}
+// CHECK: %[[S:.*]] = dist.reshard %[[R]] to #s_tp_x {dist.plan = #p_x2_sum-tp_to_tp_x}
 // CHECK: return %[[S]]
 shard.grid @grid(shape = 2) {dist.axes = ["tp"]}
 func.func @scattered(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {

@@ -69,6 +69,12 @@ stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load
                  "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
 checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
 
+# The same annotations, propagated by Kerf and partitioned by upstream's own pass, in one run.
+shard = succeeds("upstream's partition", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}",
+                 f"--load-dialect-plugin={plugin}",
+                 "--pass-pipeline=builtin.module(kerf-propagate,kerf-dist-to-shard,func.func(shard-partition))", root / "test/Bridge/upstream.mlir")
+checks.expect("one all-reduce of shard", "tensor<16x16xf32>) outs" in shard and shard.count("shard.all_reduce") == 1, shard[:3000])
+
 # A linalg model on ranks, as native code: what NumPy computes, and what the same passes compute without any cut. Parts
 # of 10 columns are uneven; stages send what they hand on.
 sources = [np.sin(phase + np.arange(size, dtype=np.float32)).astype(np.float32).reshape(shape) / 2
