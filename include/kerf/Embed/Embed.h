@@ -19,8 +19,8 @@ namespace kerf {
 /// any number of registries.
 void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 
-/// The passes of autodiff, plan, partition, collectives, ranks and the bridge to
-/// upstream's shard dialect by name, and the pipelines kerf-partition and
+/// The passes of autodiff, plan, partition, collectives, ranks and the bridge
+/// to upstream's shard dialect by name, and the pipelines kerf-partition and
 /// kerf-collectives. Process-wide, as MLIR's pass registry is; call it once.
 /// Passes that are made by their functions need no registration.
 void registerEmbeddedPasses();
