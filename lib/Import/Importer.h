@@ -71,7 +71,7 @@ private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
   bool checkModel();
-  /// Weights that were made of one that several nodes read say of which.
+  /// Marks weights that are copies (Untie.h) with the name of the original.
   void markCopies();
   bool importInputs(const onnx::GraphProto &graph, Scope &scope);
   bool bindConstants();

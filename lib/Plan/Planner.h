@@ -41,7 +41,8 @@ struct Attempt {
   }
 };
 
-/// What is predicted to take at most this part of a limit keeps it.
+/// A plan that is predicted to take at most this share of the limit keeps it
+/// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;
 
 /// Bytes that the fullest device is predicted to hold; 0: no cut was found.

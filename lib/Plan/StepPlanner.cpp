@@ -11,13 +11,14 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Of how many blocks one is computed again, in the order in which they are
-/// searched: what takes least memory first.
+/// Every K-th block is computed again, for these K in the order in which they
+/// are searched: the first holds least memory.
 static constexpr int64_t kEvery[] = {1, 2, 4};
-/// Nobody waits for longer unasked.
+/// Seconds after the first rejected plan at which the search gives up, where no
+/// deadline was asked for.
 static constexpr double kMaxSeconds = 60;
-/// Of a deadline, under a limit that the user has set: what the step as it is
-/// may take of it.
+/// The share of a deadline that the search may spend on the step as it is, if
+/// the user has set a memory limit; the rest is for kinds that hold less.
 static constexpr double kShareAsItIs = 0.6;
 
 StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
@@ -40,8 +41,8 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
 bool StepPlanner::mayHoldLess() { return mayRecompute() || mayUseZero(); }
 
 bool StepPlanner::mayRecompute() {
-  // Of the fewest bytes nothing is gained by it, and there the share of the
-  // work rules out as much as memory does.
+  // Computing again saves no byte that is sent, so it is no candidate for the
+  // objective volume.
   return options.searchRecomputation && asItIs().isTraining() &&
          options.objective == Objective::Time &&
          options.solver == SolverKind::Auto && memoryLimitOf(options);
@@ -86,7 +87,7 @@ std::vector<StepPlanner::Kind> StepPlanner::otherKinds() {
       kinds.push_back({every, options.zero});
       known = blocks;
     }
-  // What takes least memory of all.
+  // The combination that holds least memory.
   if (mayUseZero() && count > 0)
     kinds.push_back({kEvery[0], Zero::Parameters});
   return kinds;

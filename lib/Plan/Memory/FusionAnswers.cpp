@@ -134,8 +134,9 @@ public:
                [](ArrayRef<unsigned> group) { return group.size() == 2; });
   }
 
-  /// Whether a product stores what `move` gives: rows in any order, for a
-  /// product that reads it even parts of rows; a convolution its image alone.
+  /// Whether a product can write its result where `move` (a transpose, reshape
+  /// or slice behind it) would: a matrix product writes rows in any order, and
+  /// parts of rows if a product reads them; a convolution writes whole images.
   bool storesMoved(Operation *anchor, Operation *move) const {
     if (costClassOf(anchor) == CostClass::Convolution)
       return false;
@@ -333,8 +334,8 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   for (auto [place, group] : llvm::enumerate(first)) {
     bool waits = false;
     for (Operation *op : map.groups[group].ops) {
-      // What devices sum in the update they start as soon as it is made
-      // (kerf-overlap-collectives).
+      // Sums over devices in the update start as soon as their operand is
+      // there (kerf-overlap-collectives).
       bool starts = answers.isOfUpdate(op) &&
                     llvm::any_of(answers.readsOf(op), [&](OpOperand *read) {
                       return answers.isApart(*read);
@@ -361,8 +362,9 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
     return orderByPriority(
         successors, [&](int64_t place) { return urgent[place] ? -1 : place; });
   };
-  // A reader that waits for the writer would be a cycle: it gets a copy. Most
-  // functions have none, so that is looked for where there is one.
+  // If the reader depends on the writer, writing over what it reads would be a
+  // cycle, and it reads a copy. Few functions have such a pair, so reachability
+  // is only computed for pairs that may be one.
   auto reaches = [&](int64_t from, int64_t to) {
     llvm::BitVector seen(first.size());
     SmallVector<int64_t> stack = {from};

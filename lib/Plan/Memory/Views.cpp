@@ -17,7 +17,8 @@ Views::Views(Block &block, const ViewQuestions &questions) {
       seen[&op] = &op.getOpOperand(0);
   for (Operation &op : block)
     findUndone(&op, questions);
-  // What is undone wherever it is read is not computed itself.
+  // A cast all of whose readers undo it is never computed: its readers read
+  // what it is made of.
   SmallVector<Operation *> unread;
   for (auto &[cast, others] : undoneBy)
     if (isOnlyUndone(cast))

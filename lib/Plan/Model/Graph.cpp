@@ -447,8 +447,9 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
   return part;
 }
 
-/// What ZeRO gathers once is gathered for all its uses, however many there are;
-/// of what it gathers for each pass other uses read the parts.
+/// A value that ZeRO gathers once per step is gathered for all uses together,
+/// even if there is only one. A value that it gathers for each pass has a
+/// gather for each, and its other uses read the parts.
 bool Graph::needsHub(Value value) const {
   if (zero.isGatheredPerPass(value))
     return false;

@@ -121,11 +121,12 @@ public:
   void limitEstimate(std::optional<int64_t> bytes) {
     problem.resources[Estimate].limit = bytes;
   }
-  /// A device may do the work of one device and this part of the tenth that may
-  /// be done twice. For stages that could not be cut otherwise.
+  /// Each device may do 1/N of the work, and `share` of the tenth of that which
+  /// devices may do in common. A smaller share leaves room to cut stages.
   void limitTwiceDone(double share);
 
-  /// Of no use for anything, since there was no time for the rest of it.
+  /// Whether the time ran out while the graph was built, which then must not be
+  /// solved.
   bool isUnfinished() const { return unfinished; }
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }

@@ -41,9 +41,9 @@ MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
   findInstants();
 }
 
-/// Bytes of each element of what is held of a value that is a source or follows
-/// from sources alone: of the value itself, or of what is computed from it at
-/// load in its place.
+/// The narrowest type in which a source, or what is computed from sources
+/// alone, may be held, in bytes per element: its own, or that of what is
+/// computed from it at load and held in its place.
 int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
   int64_t own = elementBytes(tensorType(value)), least = 0, uses = 0;
   for (OpOperand &use : value.getUses()) {
@@ -127,9 +127,10 @@ bool MemoryFloor::storesResult(Operation *op) const {
          });
 }
 
-/// Up along ops of one element each, by the last of their operands of this size
-/// (what a block adds rather than what it is added to), to what a product
-/// makes; null: there is none.
+/// The result of the product that `value` comes from by elementwise ops, which
+/// are followed through the last of their operands of the same size: of a
+/// residual sum that is the block's output and not its input. Null: it comes
+/// from no product.
 Value MemoryFloor::rootOf(Value value) const {
   while (Operation *def = value.getDefiningOp()) {
     if (isProduct(def))

@@ -43,10 +43,11 @@ struct Instant {
   mlir::Operation *product;
   /// The operands that are stored when the product runs, each from another r.
   llvm::SmallVector<mlir::OpOperand *, 2> reads;
-  /// Whether its own r is stored: some other product or an output comes of it.
+  /// Whether its own r is stored, since a product or an output depends on it.
   bool isStored = false;
-  /// Bytes, whole, of other r that the product depends on, and on which
-  /// products depend that depend on this one.
+  /// Bytes (of whole tensors) of each other r that is alive while the product
+  /// runs: the product depends on it, and so does a product that depends on
+  /// this one.
   int64_t othersBytes = 0;
 };
 

@@ -71,17 +71,18 @@ std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
                                        const StrategyOptions &options,
                                        LayoutTable &layouts);
 
-/// The strategies of an op that takes its operand in the layout in which it is
-/// made, one of these: dist.accumulate (`sums`: over micro-batches), so that
-/// parts are added over devices once per step and not once per micro-batch;
-/// casts to the type in which a value is sent.
+/// The strategies of an op whose operand keeps the layout that its producer
+/// gives, one strategy for each layout in `made`. Such are dist.accumulate
+/// (`sums`: over micro-batches), so that parts are added over devices once per
+/// step and not once per micro-batch, and casts to the type in which a value is
+/// sent.
 std::vector<Strategy> asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
                                        const MeshCandidate &mesh,
                                        LayoutTable &layouts);
 
-/// The same for a dist.accumulate that adds up parts: Batch axes cut what it
-/// takes, in each of the ways in `cut` that otherwise are as it is made. What
-/// no way is for stays as it is made.
+/// The same for a dist.accumulate whose sum lies in parts over the batch's axes
+/// (ZeRO 2): for each layout in `made`, the layouts in `cut` that differ from
+/// it only by those axes; the layout itself if there is none.
 std::vector<Strategy> sumInPartsStrategies(llvm::ArrayRef<LayoutId> made,
                                            llvm::ArrayRef<LayoutId> cut,
                                            const MeshCandidate &mesh,
