@@ -65,7 +65,7 @@ public:
 private:
   unsigned rootOf(unsigned id) const {
     while (parents[id] != id)
-      id = parents[id];
+      id = parents[id] = parents[parents[id]];
     return id;
   }
 
@@ -163,7 +163,7 @@ private:
   }
 
   llvm::MapVector<Value, unsigned> firsts;
-  std::vector<unsigned> parents;
+  mutable std::vector<unsigned> parents;
   std::vector<bool> whole, divides;
   bool isKnown = true;
 };
