@@ -11,6 +11,7 @@ namespace kerf::models {
 void attachLinalg(mlir::DialectRegistry &registry);
 void attachTensor(mlir::DialectRegistry &registry);
 void attachArith(mlir::DialectRegistry &registry);
+void attachCalls(mlir::DialectRegistry &registry);
 void attachTosa(mlir::DialectRegistry &registry);
 void attachTosaMoves(mlir::DialectRegistry &registry);
 

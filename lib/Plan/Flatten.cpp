@@ -4,9 +4,10 @@
 // a region hide ops, and a region may use values that are no operands.
 //
 // Idea: calls of functions of one block are inlined. Constants that a region
-// uses from outside are repeated in it; if it uses more, the op becomes a call
-// of a function of its own, which has these values as arguments. A call that is
-// left has no sharding rule, so every device computes all of it.
+// uses from outside are repeated in it; if it uses more, or is one of a loop or
+// a branch, the op becomes a call of a function of its own, which has these
+// values as arguments. Of a call that is left only what nothing in it needs
+// whole is cut (lib/Models/Calls.cpp).
 //
 // Linear in the ops after inlining.
 //
@@ -16,6 +17,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -57,7 +59,7 @@ private:
          llvm::make_early_inc_range(block.without_terminator())) {
       for (Region &region : op.getRegions())
         sinkConstants(region);
-      if (!capturedValues(&op).empty())
+      if (!capturedValues(&op).empty() || branches(&op))
         outline(&op, function);
     }
   }
@@ -124,6 +126,14 @@ private:
       if (canRepeat(value))
         replaceAllUsesInRegionWith(value, repeat(value, builder, mapping),
                                    region);
+  }
+
+  /// Whether ops that could be cut may be hidden in regions: a call of a
+  /// function that holds the op has a rule that sees them.
+  static bool branches(Operation *op) {
+    return isa<RegionBranchOpInterface>(op) &&
+           !isa<ShardingRuleInterface>(op) &&
+           llvm::any_of(op->getResultTypes(), canBeCut);
   }
 
   /// Makes `op` a call of a function that holds it.

@@ -2,6 +2,9 @@
 #include "WriteBack.h"
 
 #include "kerf/Dist/MovePurpose.h"
+#include "kerf/Interfaces/AnyOp.h"
+
+#include "mlir/Interfaces/CallInterfaces.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -12,7 +15,11 @@ using namespace kerf::plan;
 /// Not said of what dist itself puts there, which computes nothing.
 static void remarkIfWhole(Operation *op, Location loc, Graph &graph,
                           const Solution &solution) {
-  if (isa<ShardingRuleInterface, SourceOpInterface>(op) ||
+  // A call has a rule for what its callee lets be cut, which may be nothing.
+  bool hasRule =
+      isa<ShardingRuleInterface>(op) &&
+      !(isa<CallOpInterface>(op) && shardingRuleOf(op).factors.empty());
+  if (hasRule || isa<SourceOpInterface>(op) ||
       isa<dist::DistDialect>(op->getDialect()) ||
       graph.candidate.devicesPerStage() == 1)
     return;

@@ -160,6 +160,54 @@ func.func @f(%x: tensor<4x5x5x3xf32>, %k: tensor<6x3x3x3xf32>, %b: tensor<6xf32>
   %3 = tosa.reduce_sum %0 {axis = 0 : i32} : (tensor<4x5x5x6xf32>) -> tensor<1x5x5x6xf32>
   return %2, %3 : tensor<6x4x5x5xf32>, tensor<1x5x5x6xf32>
 })"},
+    {"a loop over rows, with a branch", R"(
+func.func @f(%x: tensor<7x6xf64>, %w: tensor<6x6xf64>, %b: tensor<6xf64>) -> (tensor<7x6xf64>, tensor<7xf64>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant dense<0.0> : tensor<7x6xf64>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<7x6xf64>) {
+    %e = tensor.empty() : tensor<7x6xf64>
+    %0 = linalg.matmul ins(%a, %w : tensor<7x6xf64>, tensor<6x6xf64>) outs(%zero : tensor<7x6xf64>) -> tensor<7x6xf64>
+    %1 = linalg.broadcast ins(%b : tensor<6xf64>) outs(%e : tensor<7x6xf64>) dimensions = [0]
+    %first = arith.cmpi eq, %i, %c0 : index
+    %2 = scf.if %first -> (tensor<7x6xf64>) {
+      %3 = arith.addf %0, %1 : tensor<7x6xf64>
+      scf.yield %3 : tensor<7x6xf64>
+    } else {
+      %4 = math.tanh %0 : tensor<7x6xf64>
+      scf.yield %4 : tensor<7x6xf64>
+    }
+    scf.yield %2 : tensor<7x6xf64>
+  }
+  %z = arith.constant dense<0.0> : tensor<7xf64>
+  %s = linalg.reduce ins(%r : tensor<7x6xf64>) outs(%z : tensor<7xf64>) dimensions = [1]
+    (%in: f64, %out: f64) {
+      %5 = arith.addf %in, %out : f64
+      linalg.yield %5 : f64
+    }
+  return %r, %s : tensor<7x6xf64>, tensor<7xf64>
+})"},
+    {"a function that is not inlined, called twice", R"(
+func.func @f(%x: tensor<8x6xf64>, %y: tensor<8x6xf64>) -> tensor<8x6xf64> {
+  %0 = func.call @g(%x, %y) : (tensor<8x6xf64>, tensor<8x6xf64>) -> tensor<8x6xf64>
+  %1 = math.tanh %0 : tensor<8x6xf64>
+  %2 = func.call @g(%1, %x) : (tensor<8x6xf64>, tensor<8x6xf64>) -> tensor<8x6xf64>
+  return %2 : tensor<8x6xf64>
+}
+func.func private @g(%x: tensor<8x6xf64>, %y: tensor<8x6xf64>) -> tensor<8x6xf64> attributes {no_inline} {
+  %0 = arith.mulf %x, %y : tensor<8x6xf64>
+  %z = arith.constant dense<0.0> : tensor<8xf64>
+  %s = linalg.reduce ins(%0 : tensor<8x6xf64>) outs(%z : tensor<8xf64>) dimensions = [1]
+    (%in: f64, %out: f64) {
+      %5 = arith.addf %in, %out : f64
+      linalg.yield %5 : f64
+    }
+  %e = tensor.empty() : tensor<8x6xf64>
+  %b = linalg.broadcast ins(%s : tensor<8xf64>) outs(%e : tensor<8x6xf64>) dimensions = [1]
+  %1 = arith.addf %b, %x : tensor<8x6xf64>
+  return %1 : tensor<8x6xf64>
+})"},
     {"TOSA: slices, pads, tiles and reverses", R"(
 func.func @f(%x: tensor<7x6x5xf32>) -> (tensor<7x3x5xf32>, tensor<7x9x5xf32>, tensor<14x6x5xf32>, tensor<7x6x5xf32>) {
   %start = tosa.const_shape {values = dense<[0, 2, 0]> : tensor<3xindex>} : () -> !tosa.shape<3>

@@ -79,10 +79,11 @@ def Flatten : Pass<"kerf-flatten", "::mlir::ModuleOp"> {
     - calls of functions of one block are inlined (not where either says
       `no_inline`), so each call is planned by itself;
     - constants that a region uses from outside are repeated inside;
-    - an op whose region uses more than that (`scf.for` over tensors) becomes a
-      call of a private function that has these values as arguments. Such a call
-      has no sharding rule: every device computes all of it. After partitioning
-      it can be inlined again.
+    - an op whose region uses more than that, and loops and branches that give
+      tensors (`scf.for`, `scf.if`), become a call of a private function that has
+      these values as arguments. Such a call is cut along dimensions of which
+      nothing in it needs the whole, else every device computes all of it. After
+      partitioning it can be inlined again.
 
     ```mlir
     func.func private @half(%x: tensor<4xf32>) -> tensor<4xf32> {
