@@ -26,13 +26,14 @@ phases=(Import Autodiff Plan Partition Collectives Ranks Lower Package)
 for phase in "${phases[@]}"; do
   others=$(printf '%s\n' "${phases[@]}" | grep -vx "$phase" | paste -sd'|')
   never "$phase includes another phase" "kerf/($others)/" lib/$phase include/kerf/$phase
-  never "$phase includes the pipelines" "kerf/(Pipelines|Embed|Models)/" lib/$phase include/kerf/$phase
+  never "$phase includes the pipelines" "kerf/(Pipelines|Embed|Models|Bridge)/" lib/$phase include/kerf/$phase
 done
 for phase in Plan Partition Collectives Ranks; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
-all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
-never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
+all=$(IFS='|'; echo "${phases[*]}|Bridge|Pipelines|Cost|Fusion|Interpret")
+never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Bridge|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
+never "the bridge includes more than partition, which checks shardings" "kerf/(Import|Autodiff|Plan|Collectives|Lower|Package|Pipelines|Embed|Models|Cost|Fusion|Interpret|NN|Exec)/" lib/Bridge include/kerf/Bridge
 never "what others embed includes a front or a back end" "kerf/(Import|Lower|Package|Pipelines|Exec)/" lib/Embed include/kerf/Embed tools/plugin
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
@@ -62,9 +63,9 @@ if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' 
   printf 'nn names an attribute of another dialect:\n%s\n' "$found" >&2
   bad=1
 fi
-# Attributes of dist have one name each, in Dist.h; Decisions.cpp reads and writes what is decided about ops.
-names='dist\.(plan|step|part|from|to|sharding|global_type|local_reduction|schedule_kind)'
-if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects include tools unittests | grep -v '^dialects/kerf/Dist/Dist.h:'); then
+# Attributes of dist have one name each, in Dist.h (Annotations.h); Decisions.cpp reads and writes what is decided about ops.
+names='dist\.(plan|step|part|from|to|sharding|global_type|local_reduction|schedule_kind|priority|axes)'
+if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects include tools unittests | grep -vE '^dialects/kerf/Dist/(Dist|Annotations).h:'); then
   printf 'an attribute of dist as a string, expected its name in Dist.h:\n%s\n' "$found" >&2
   bad=1
 fi

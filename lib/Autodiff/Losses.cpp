@@ -18,6 +18,8 @@
 #include "kerf/Support/DescribeType.h"
 #include "kerf/Support/TensorTypes.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
@@ -36,6 +38,7 @@ private:
   FailureOr<Value> findPrediction();
   FailureOr<Value> findTarget(ArrayRef<int64_t> shape, Type element);
   FailureOr<Value> ofClasses(Value x);
+  bool isBatch(int64_t size) const;
 
   Value sumAll(Value x) {
     SmallVector<int64_t> dims;
@@ -114,12 +117,37 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
   return step.addArgument(spec.target, type, batchDim);
 }
 
+/// Whether an input has a batch dimension of this size.
+bool LossBuilder::isBatch(int64_t size) const {
+  for (unsigned index = 0; index < step.main.getNumArguments(); ++index)
+    if (auto dim =
+            step.main.getArgAttrOfType<IntegerAttr>(index, kBatchDimAttr))
+      if (typeOf(step.main.getArgument(index)).getDimSize(dim.getInt()) == size)
+        return true;
+  return false;
+}
+
+static std::string namesOfElementLosses() {
+  SmallVector<StringRef> names;
+  for (const LossRule &other : lossRules())
+    if (other.ofElements)
+      names.push_back(other.name);
+  return llvm::join(ArrayRef(names).drop_back(), ", ") + " and " +
+         names.back().str();
+}
+
 FailureOr<Value> LossBuilder::ofClasses(Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   if (shape.empty())
     return step.request("option loss: output '" + spec.prediction + "' is " +
                         describeType(x.getType()) +
                         ", expected classes in one of its dimensions");
+  if (shape.size() == 1 && isBatch(shape[0]))
+    return step.request("option loss: output '" + spec.prediction + "' is " +
+                        describeType(x.getType()) +
+                        ", one number for each sample of the batch, expected "
+                        "classes in one of its dimensions; " +
+                        namesOfElementLosses() + " take single numbers");
   int64_t rank = shape.size();
   int64_t dim = spec.classDim < 0 ? rank + spec.classDim : spec.classDim;
   if (dim < 0 || dim >= rank)

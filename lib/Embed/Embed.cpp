@@ -2,6 +2,7 @@
 #include "kerf/Embed/Embed.h"
 
 #include "kerf/Autodiff/Passes.h"
+#include "kerf/Bridge/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Passes.h"
@@ -27,6 +28,7 @@ void kerf::registerEmbeddedPasses() {
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();
   dist::registerKerfDistPasses();
+  bridge::registerKerfBridgePasses();
   ranks::registerKerfRanksPasses();
   mlir::PassPipelineRegistration<>(
       "kerf-partition", "The partition phase: a planned module becomes local",

@@ -170,7 +170,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     if (!shape)
       continue;
     if (!tensorBytes(*shape, element)) {
-      refuse(input.name(), "input is larger than 2^47 bytes");
+      const char *tooLarge = "input is larger than 2^47 bytes";
+      if (options.dims.empty())
+        refuse(input.name(), tooLarge);
+      else
+        usage(input.name(), tooLarge);
       continue;
     }
     scope.values[input.name()] =
@@ -400,8 +404,7 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
   ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
                           proto.op_type()];
   int64_t opset = opsetOf(domain, scope), first = 0;
-  Handler handler =
-      domain.empty() ? handlers().find(proto.op_type(), opset, first) : nullptr;
+  Handler handler = handlers(domain).find(proto.op_type(), opset, first);
   if (!handler) {
     std::string what = "operator " + proto.op_type();
     what += " (" + (domain.empty() ? "" : "domain " + domain.str() + ", ") +
@@ -430,7 +433,7 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
     node.inputs.pop_back();
   if (skipped)
     return defineOutputs(proto, {}, scope);
-  if (!handlers().takesSequences(proto.op_type()))
+  if (!handlers(domain).takesSequences(proto.op_type()))
     for (auto [index, input] : llvm::enumerate(node.inputs))
       if (isSequence(input))
         (void)node.error("input " + Twine(index) + " of " + proto.op_type() +
@@ -520,6 +523,7 @@ void Importer::importCall(const onnx::NodeProto &proto,
 
 LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
                                        const Scope &parent, StringRef prefix,
+                                       ArrayRef<Value> arguments,
                                        SmallVectorImpl<Value> &results) {
   if (++depth > kMaxDepth) {
     refuse(prefix, "subgraphs are nested deeper than " + Twine(kMaxDepth));
@@ -529,6 +533,8 @@ LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
   Scope inner;
   inner.parent = &parent;
   inner.prefix = prefix.str();
+  for (auto [input, value] : llvm::zip(graph.input(), arguments))
+    inner.values[input.name()] = value;
   for (const auto &tensor : graph.initializer())
     inner.values[tensor.name()] =
         literal(tensor, tensor.name(), prefix.str() + tensor.name());
@@ -572,7 +578,7 @@ void Importer::surveyOperators(const Nodes &nodes, const Scope &scope,
     ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
                             proto.op_type()];
     int64_t opset = opsetOf(domain, scope), first = 0;
-    if (!domain.empty() || !handlers().find(proto.op_type(), opset, first))
+    if (!handlers(domain).find(proto.op_type(), opset, first))
       unsupported("operator " + proto.op_type() + " (" +
                       (domain.empty() ? "" : "domain " + domain.str() + ", ") +
                       "operator set " + std::to_string(opset) + ")",

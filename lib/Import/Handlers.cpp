@@ -23,25 +23,24 @@ Handler HandlerTable::find(llvm::StringRef name, int64_t opset,
   return best ? best->handler : nullptr;
 }
 
-const HandlerTable &kerf::onnx_import::handlers() {
-  static const HandlerTable table = [] {
-    HandlerTable result;
-    addElementwise(result);
-    addActivations(result);
-    addAttention(result);
-    addContractions(result);
-    addConvTranspose(result);
-    addIndexing(result);
-    addLosses(result);
-    addResize(result);
-    addRows(result);
-    addSampling(result);
-    addScatter(result);
-    addSequences(result);
-    addShapeOps(result);
-    addSources(result);
-    addWindows(result);
-    return result;
-  }();
+static HandlerTable tableOf(llvm::ArrayRef<void (*)(HandlerTable &)> groups) {
+  HandlerTable table;
+  for (auto *add : groups)
+    add(table);
   return table;
+}
+
+const HandlerTable &kerf::onnx_import::handlers(llvm::StringRef domain) {
+  static const HandlerTable onnx = tableOf(
+      {addElementwise, addActivations,     addAttention,    addContractions,
+       addControlFlow, addConvTranspose,   addIndexing,     addLinearAttention,
+       addLosses,      addMicrosoftInOnnx, addQuantization, addRandom,
+       addRecurrent,   addResize,          addRows,         addSampling,
+       addScatter,     addSequences,       addShapeOps,     addSignal,
+       addSources,     addWindows});
+  // What ONNX Runtime's optimizer and its generation tool write.
+  static const HandlerTable microsoft =
+      tableOf({addMicrosoft, addMicrosoftAttention});
+  static const HandlerTable none;
+  return domain.empty() ? onnx : domain == "com.microsoft" ? microsoft : none;
 }

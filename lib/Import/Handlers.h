@@ -31,8 +31,8 @@ public:
   bool takesSequences(llvm::StringRef name) const {
     return withSequences.contains(name);
   }
-  /// The handler for the operator in this version of ai.onnx; null if there is
-  /// none. `first` is set to the first version that has one, or 0.
+  /// The handler for the operator in this version of its domain; null if there
+  /// is none. `first` is set to the first version that has one, or 0.
   Handler find(llvm::StringRef name, int64_t opset, int64_t &first) const;
 
 private:
@@ -44,21 +44,32 @@ private:
   llvm::StringSet<> withSequences;
 };
 
-const HandlerTable &handlers();
+/// The operators of a domain ("": ai.onnx); of one that is not known none.
+const HandlerTable &handlers(llvm::StringRef domain);
 
 void addElementwise(HandlerTable &table);
 void addActivations(HandlerTable &table);
 void addAttention(HandlerTable &table);
 void addContractions(HandlerTable &table);
+void addControlFlow(HandlerTable &table);
 void addConvTranspose(HandlerTable &table);
 void addIndexing(HandlerTable &table);
+void addLinearAttention(HandlerTable &table);
 void addLosses(HandlerTable &table);
+void addMicrosoft(HandlerTable &table);
+/// What ONNX Runtime has put into ai.onnx's domain.
+void addMicrosoftInOnnx(HandlerTable &table);
+void addMicrosoftAttention(HandlerTable &table);
+void addQuantization(HandlerTable &table);
+void addRandom(HandlerTable &table);
+void addRecurrent(HandlerTable &table);
 void addResize(HandlerTable &table);
 void addRows(HandlerTable &table);
 void addSampling(HandlerTable &table);
 void addScatter(HandlerTable &table);
 void addSequences(HandlerTable &table);
 void addShapeOps(HandlerTable &table);
+void addSignal(HandlerTable &table);
 void addSources(HandlerTable &table);
 void addWindows(HandlerTable &table);
 

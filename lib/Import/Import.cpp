@@ -146,16 +146,27 @@ bool Importer::checkModel() {
 bool Importer::bindConstants() {
   bool fine = true;
   for (const auto &[name, text] : options.constants) {
-    bool known = llvm::any_of(
+    auto input = llvm::find_if(
         model.graph().input(),
         [&wanted = name](const auto &input) { return input.name() == wanted; });
+    if (input == model.graph().input().end()) {
+      usage(name, "option constant: model has no input of this name");
+      fine = false;
+      continue;
+    }
+    const auto &tensor = input->type().tensor_type();
+    Type element = elementType(&context, tensor.elem_type());
+    if (!element)
+      continue; // reported with the input
     std::string error;
-    if (!known)
-      error = "model has no input of this name";
-    DenseElementsAttr value;
-    if (known)
-      value = parseConstant(&context, text, error);
-    if (value)
+    DenseElementsAttr value = parseConstant(
+        &context, text, element,
+        !tensor.has_shape() || tensor.shape().dim_size() == 0, error);
+    if (value && tensor.has_shape() &&
+        tensor.shape().dim_size() != value.getType().getRank())
+      error = "has rank " + std::to_string(value.getType().getRank()) +
+              ", expected " + std::to_string(tensor.shape().dim_size());
+    if (error.empty())
       constants[name] = value;
     else
       usage(name, "option constant: " + error), fine = false;

@@ -45,6 +45,9 @@ public:
                    llvm::StringRef form = "");
   /// A node in training mode is taken as what it is in inference.
   void noteAsInference() { ++numAsInference; }
+  /// A stream of random numbers (nn.philox) that no other op has; autodiff
+  /// counts those of Dropout from 0.
+  int64_t nextRandomStream() { return (int64_t(1) << 31) + numRandom++; }
   /// Whether the last error was at this node.
   bool hasIssueAt(llvm::StringRef node) const {
     return !report.issues.empty() && report.issues.back().node == node;
@@ -57,11 +60,11 @@ public:
   mlir::Value literal(const onnx::TensorProto &tensor, llvm::StringRef name,
                       llvm::StringRef node, bool isWeight = false);
 
-  /// Imports a subgraph where it stands; its outputs are appended to
-  /// `results` (null where they failed).
+  /// Imports a subgraph where it stands, with `arguments` for its inputs; its
+  /// outputs are appended to `results` (null where they failed).
   mlir::LogicalResult
   importSubgraph(const onnx::GraphProto &graph, const Scope &parent,
-                 llvm::StringRef prefix,
+                 llvm::StringRef prefix, llvm::ArrayRef<mlir::Value> arguments,
                  llvm::SmallVectorImpl<mlir::Value> &results);
 
 private:
@@ -107,7 +110,7 @@ private:
   llvm::StringSet<> used;
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
-  int64_t numAsInference = 0;
+  int64_t numAsInference = 0, numRandom = 0;
   mlir::Operation *lastWeight = nullptr;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;

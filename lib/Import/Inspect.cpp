@@ -90,7 +90,9 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
       stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
   }
   // Only an imported module tells which constants are parameters.
-  if (report.unboundDims.empty())
+  if (!report.unboundDims.empty())
+    stream << "parameters are counted once these dimensions are bound\n";
+  else
     stream << "parameters " << report.numParameters << " tensors, "
            << report.parameterElements << " elements, "
            << scaled(double(report.parameterBytes),

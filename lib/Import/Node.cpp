@@ -26,6 +26,12 @@ bool Node::wants(size_t index) const {
          importer.isUsed(proto.output(int(index)));
 }
 
+Value Node::parameter(size_t index) {
+  return asParameter(in(index), int(index) < proto.input_size()
+                                    ? StringRef(proto.input(int(index)))
+                                    : StringRef());
+}
+
 LogicalResult Node::arity(size_t min, size_t max, size_t maxOutputs) {
   if (inputs.size() > max || inputs.size() < min)
     return error(proto.op_type() + " has " + Twine(inputs.size()) +
@@ -142,6 +148,13 @@ std::optional<SmallVector<double>> Node::realList(StringRef name) {
     return std::nullopt;
   return SmallVector<double>(attribute->floats().begin(),
                              attribute->floats().end());
+}
+std::optional<SmallVector<std::string>> Node::textList(StringRef name) {
+  const Proto *attribute = find(name, Proto::STRINGS);
+  if (!attribute)
+    return std::nullopt;
+  return SmallVector<std::string>(attribute->strings().begin(),
+                                  attribute->strings().end());
 }
 const onnx::TensorProto *Node::tensor(StringRef name) {
   const Proto *attribute = find(name, Proto::TENSOR);

@@ -116,6 +116,9 @@ public:
     return index < inputs.size() ? inputs[index] : mlir::Value();
   }
   bool has(size_t index) const { return bool(in(index)); }
+  /// The same as a parameter of its name in the file: a literal that is one
+  /// (asParameter).
+  mlir::Value parameter(size_t index);
   /// Whether output `index` is used.
   bool wants(size_t index) const;
   /// Checks the number of inputs (the required ones) and outputs.
@@ -126,6 +129,7 @@ public:
   std::string text(llvm::StringRef name, llvm::StringRef otherwise);
   std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
   std::optional<llvm::SmallVector<double>> realList(llvm::StringRef name);
+  std::optional<llvm::SmallVector<std::string>> textList(llvm::StringRef name);
   const onnx::TensorProto *tensor(llvm::StringRef name);
   const onnx::GraphProto *graph(llvm::StringRef name);
   bool hasAttribute(llvm::StringRef name);

@@ -7,6 +7,7 @@
 #include "Npy.h"
 #include "Tensors.h"
 
+#include "kerf/Support/DescribeType.h"
 #include "kerf/Support/MappedFile.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -43,8 +44,9 @@ static StringRef valueOf(StringRef header, StringRef key) {
   return header.drop_front(at + key.size() + 3).ltrim();
 }
 
-static DenseElementsAttr parseNpy(MLIRContext *context, StringRef path,
-                                  std::string &error) {
+DenseElementsAttr kerf::onnx_import::readNpy(MLIRContext *context,
+                                             StringRef path,
+                                             std::string &error) {
   auto file = MappedFile::open(path, error);
   if (!file) {
     error = path.str() + ": " + error;
@@ -97,26 +99,60 @@ static DenseElementsAttr parseNpy(MLIRContext *context, StringRef path,
 }
 
 DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
-                                                   StringRef text,
+                                                   StringRef text, Type element,
+                                                   bool isScalar,
                                                    std::string &error) {
-  if (text.consume_front("@"))
-    return parseNpy(context, text, error);
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  SmallVector<int64_t> values;
-  for (StringRef part : parts) {
-    int64_t number;
-    if (part.trim().getAsInteger(10, number)) {
-      error = "\"" + part.str() +
-              "\" is not an integer; expected @FILE.npy or integers";
+  if (text.consume_front("@")) {
+    DenseElementsAttr array = readNpy(context, text, error);
+    if (!array || array.getElementType() == element)
+      return array;
+    auto from = dyn_cast<IntegerType>(array.getElementType());
+    auto to = dyn_cast<IntegerType>(element);
+    if (!from || !to || from.getWidth() > to.getWidth()) {
+      error = text.str() + ": elements are " +
+              describeType(array.getElementType()) + ", expected " +
+              describeType(element);
       return {};
     }
-    values.push_back(number);
+    return array.mapValues(element, [&](const APInt &value) {
+      return from.isUnsigned() || from.getWidth() == 1
+                 ? value.zextOrTrunc(to.getWidth())
+                 : value.sextOrTrunc(to.getWidth());
+    });
   }
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
   SmallVector<int64_t> shape;
-  if (values.size() != 1)
-    shape.push_back(int64_t(values.size()));
-  return DenseElementsAttr::get(
-      RankedTensorType::get(shape, IntegerType::get(context, 64)),
-      ArrayRef<int64_t>(values));
+  if (!isScalar || parts.size() != 1)
+    shape.push_back(int64_t(parts.size()));
+  SmallVector<Attribute> values;
+  for (StringRef part : parts) {
+    part = part.trim();
+    int64_t integer;
+    double real;
+    if (auto type = dyn_cast<FloatType>(element);
+        type && !part.empty() && !part.getAsDouble(real)) {
+      values.push_back(FloatAttr::get(type, real));
+    } else if (auto type = dyn_cast<IntegerType>(element);
+               type && !part.getAsInteger(10, integer)) {
+      APInt value(type.getWidth(), static_cast<uint64_t>(integer),
+                  /*isSigned=*/true, /*implicitTrunc=*/true);
+      if (type.isUnsigned()
+              ? static_cast<int64_t>(value.getZExtValue()) != integer
+          : type.getWidth() > 1 ? value.getSExtValue() != integer
+                                : integer != 0 && integer != 1) {
+        error = "\"" + part.str() + "\" is out of the range of " +
+                describeType(element);
+        return {};
+      }
+      values.push_back(IntegerAttr::get(type, value));
+    } else {
+      error = "\"" + part.str() + "\" is no " +
+              (isa<FloatType>(element) ? "number" : "integer") +
+              "; expected @FILE.npy or numbers of type " +
+              describeType(element);
+      return {};
+    }
+  }
+  return DenseElementsAttr::get(RankedTensorType::get(shape, element), values);
 }

@@ -1,7 +1,7 @@
 //===- Npy.h - constants given on the command line --------------*- C++ -*-===//
 //
 // `@FILE.npy` is a NumPy array of version 1 to 3 in C order, little-endian;
-// anything else is a list of numbers, `1,2,3`, of type int64, or one number.
+// anything else is a list of numbers, `1,2,3`, or one number.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_NPY_H
@@ -12,8 +12,15 @@
 namespace kerf::onnx_import {
 
 /// Null on failure with the reason.
+mlir::DenseElementsAttr readNpy(mlir::MLIRContext *context,
+                                llvm::StringRef path, std::string &error);
+
+/// A constant of this element type; integers of a file may be narrower. One
+/// number is a tensor of rank 0 if `isScalar`, else of rank 1. Null on failure
+/// with the reason.
 mlir::DenseElementsAttr parseConstant(mlir::MLIRContext *context,
-                                      llvm::StringRef text, std::string &error);
+                                      llvm::StringRef text, mlir::Type element,
+                                      bool isScalar, std::string &error);
 
 } // namespace kerf::onnx_import
 

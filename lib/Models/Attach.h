@@ -12,6 +12,7 @@ void attachLinalg(mlir::DialectRegistry &registry);
 void attachTensor(mlir::DialectRegistry &registry);
 void attachArith(mlir::DialectRegistry &registry);
 void attachTosa(mlir::DialectRegistry &registry);
+void attachTosaMoves(mlir::DialectRegistry &registry);
 
 /// `Work` says flops() and costClass() of an op; the rest of OpCostInterface
 /// follows.

@@ -10,4 +10,5 @@ void kerf::registerUpstreamModels(mlir::DialectRegistry &registry) {
   models::attachLinalg(registry);
   models::attachTensor(registry);
   models::attachTosa(registry);
+  models::attachTosaMoves(registry);
 }

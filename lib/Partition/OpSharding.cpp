@@ -122,12 +122,31 @@ bool kerf::isTrainingStep(Block &main) {
 
 namespace {
 
+/// An error that is reported, or not.
+class Verdict {
+public:
+  Verdict(Operation *op, bool quiet) {
+    if (!quiet)
+      diagnostic.emplace(op->emitError("plan: "));
+  }
+  template <typename T> Verdict &&operator<<(T &&part) && {
+    if (diagnostic)
+      *diagnostic << std::forward<T>(part);
+    return std::move(*this);
+  }
+  operator LogicalResult() const { return failure(); }
+
+private:
+  std::optional<InFlightDiagnostic> diagnostic;
+};
+
 struct Analysis {
   Operation *op;
   const Mesh &mesh;
+  bool quiet;
   OpSharding result;
 
-  InFlightDiagnostic error() { return op->emitError("plan: "); }
+  Verdict error() { return Verdict(op, quiet); }
 
   /// Puts the axes of a tensor's dimensions on the factors.
   LogicalResult mapTensor(const TensorFactors &factors, const Layout &layout,
@@ -303,8 +322,12 @@ struct Analysis {
 } // namespace
 
 FailureOr<OpSharding> kerf::analyzeOp(Operation *op, const Mesh &mesh) {
-  Analysis analysis{op, mesh, {}};
+  Analysis analysis{op, mesh, /*quiet=*/false, {}};
   if (failed(analysis.run()))
     return failure();
   return std::move(analysis.result);
+}
+
+bool kerf::isConsistent(Operation *op, const Mesh &mesh) {
+  return succeeded(Analysis{op, mesh, /*quiet=*/true, {}}.run());
 }

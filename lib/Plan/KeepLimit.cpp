@@ -217,6 +217,36 @@ void Planner::reopen() {
     }
 }
 
+/// By how much predictions may be too high (docs/Plan.md, Memory): the smaller
+/// a program is, the more single buffers weigh whose places are not known.
+static double maxOverestimate(int64_t bytes) {
+  return bytes < (int64_t(1) << 20) ? 1.4 : bytes < 10'000'000 ? 1.15 : 1.05;
+}
+
+bool Planner::trustLess() {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  if (!limit || options.solver == SolverKind::Random || isOver() ||
+      maxOverestimate(*limit) <= allowance)
+    return false;
+  allowance = maxOverestimate(*limit);
+  for (Attempt &attempt : attempts) {
+    if (attempt.cannotBe())
+      continue;
+    attempt.allowance = allowance;
+    double bound = attempt.summary.lowerBound;
+    double deadline = batch.isTraining() ? 2 : 0;
+    if (options.deadlineSeconds > 0)
+      deadline = std::max(budget() - elapsed(), 0.01);
+    attempt.graph->limitTwiceDone(1);
+    solveAndCut(attempt, deadline);
+    makeFit(attempt, deadline);
+    attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
+  }
+  report();
+  Attempt *found = best();
+  return found && found->summary.reason.empty();
+}
+
 void Planner::reject(int64_t laidOutBytes) {
   Attempt &attempt = *written;
   // No longer what others are compared with.

@@ -419,6 +419,11 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     message = set.error;
     return nullptr;
   }
+  if (message = checkHintAxes(options.hints, set.candidates);
+      !message.empty()) {
+    error = PlanError::BadRequest;
+    return nullptr;
+  }
   candidates = std::move(set.candidates);
   candidateSet = std::move(set.description);
   if (options.solver == SolverKind::Random && candidates.size() > 1) {

@@ -76,6 +76,10 @@ public:
   void reject(int64_t laidOutBytes);
   /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
+  /// Where nothing is predicted to fit: searches once more for what is laid out
+  /// although its prediction is above the limit, by as much as predictions of
+  /// small programs are too high. Whether there is something to lay out.
+  bool trustLess();
   /// The cheapest plan of other planners of the same step.
   void compareWith(double cost) { costElsewhere = cost; }
 

@@ -8,18 +8,25 @@
 // values over ops, in program order and back, until nothing changes; first over
 // ops that reduce nothing, so that what is certain comes before what leaves
 // parts of sums. Values that an annotation names never change; others only get
-// more axes, so this ends. Where two dimensions of a factor disagree, the first
-// of results, then operands, decides, and a remark names the op.
+// more axes, so this ends. Annotations of one priority spread before those of
+// the next are seen. Axes carry the annotation that they come from: where two
+// dimensions of a factor disagree, the one of the smaller priority decides,
+// else the first of results, then operands; a remark at the op names both.
 //
 // Invariant: a value is cut by an axis at most once. Rounds are linear in the
-// uses; there are at most as many as axes times the longest path.
+// uses; there are at most as many as axes times the longest path, for each
+// priority.
 //
 //===----------------------------------------------------------------------===//
 #include "EntryFunction.h"
 
+#include "kerf/Dist/Annotations.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Plan/Passes.h"
+
+#include <deque>
+#include <set>
 
 namespace kerf::plan {
 #define GEN_PASS_DEF_PROPAGATE
@@ -36,8 +43,26 @@ using dist::ShardingAttr;
 
 namespace {
 
-/// The axes on each factor of an op.
-using FactorAxes = SmallVector<AxisList, 4>;
+/// What somebody said about a value.
+struct Annotation {
+  int64_t priority;
+  Location loc;
+  std::string what;
+};
+
+/// A value's layout, and for each dimension that is cut the annotation that its
+/// axes come from.
+struct Placed {
+  explicit Placed(size_t rank) : layout(rank), causes(rank) {}
+  Layout layout;
+  SmallVector<const Annotation *, 4> causes;
+};
+
+/// The axes on a factor of an op, and where they come from.
+struct FactorAxes {
+  AxisList axes;
+  const Annotation *cause = nullptr;
+};
 
 bool isPrefix(ArrayRef<AxisRef> a, ArrayRef<AxisRef> b) {
   return a.size() <= b.size() && llvm::equal(a, b.take_front(a.size()));
@@ -55,14 +80,13 @@ public:
                                 "only a search cuts: use kerf-plan");
     if (failed(collect()) || failed(readAnnotations()))
       return failure();
-    for (bool reductions : {false, true})
-      for (bool changed = true; changed;) {
-        changed = false;
-        for (Node &node : nodes)
-          changed |= spread(node, reductions);
-        for (Node &node : llvm::reverse(nodes))
-          changed |= spread(node, reductions);
-      }
+    std::set<int64_t> known;
+    for (const Annotation &annotation : annotations)
+      known.insert(annotation.priority);
+    for (int64_t priority : known) {
+      priorities.push_back(priority);
+      spreadAll();
+    }
     write();
     return success();
   }
@@ -94,14 +118,16 @@ private:
   // Annotations
   //===--------------------------------------------------------------------===//
 
-  Layout &layoutOf(Value value) {
-    auto [it, isNew] = layouts.try_emplace(
+  Placed &placedOf(Value value) {
+    auto [it, isNew] = placed.try_emplace(
         value, static_cast<size_t>(plannedType(value).getRank()));
     return it->second;
   }
 
-  /// A value with this layout; `closed`: that nothing changes.
-  LogicalResult give(Value value, Attribute sharding, bool closed) {
+  /// A value with this layout; `closed`: that nothing changes. `what` and `loc`
+  /// say whose annotation it is.
+  LogicalResult give(Value value, Attribute sharding, bool closed,
+                     Attribute priority, Location loc, const Twine &what) {
     auto entry = dyn_cast_or_null<ShardingAttr>(sharding);
     if (!entry)
       return success();
@@ -111,7 +137,11 @@ private:
     if (isClosed.contains(value))
       return success();
     layout->partial.clear();
-    layouts[value] = std::move(*layout);
+    annotations.push_back({dist::priorityOf(priority), loc, what.str()});
+    Placed &mine = placedOf(value);
+    for (auto [dim, axes] : llvm::enumerate(layout->dims))
+      mine.causes[dim] = axes.empty() ? nullptr : &annotations.back();
+    mine.layout = std::move(*layout);
     if (closed)
       isClosed.insert(value);
     return success();
@@ -120,36 +150,42 @@ private:
   /// What an op must give is certain; what it wants, or the function returns,
   /// is where its operand starts from.
   LogicalResult readAnnotations() {
-    for (BlockArgument argument : block.getArguments())
-      if (failed(give(
-              argument,
-              function.getArgAttr(argument.getArgNumber(), dist::kSharding),
-              true)))
+    for (auto [index, argument] : llvm::enumerate(block.getArguments()))
+      if (failed(give(argument, function.getArgAttr(index, dist::kSharding),
+                      true, function.getArgAttr(index, dist::kPriority),
+                      argument.getLoc(), "argument " + Twine(index))))
         return failure();
     for (Operation &op : block.without_terminator()) {
+      Attribute priority = op.getAttr(dist::kPriority);
       if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
-        if (failed(give(reshard.getResult(), reshard.getTo(), true)) ||
-            failed(give(reshard.getX(), reshard.getTo(), false)))
+        if (failed(give(reshard.getResult(), reshard.getTo(), true, priority,
+                        op.getLoc(), "this reshard")) ||
+            (!placed.contains(reshard.getX()) &&
+             failed(give(reshard.getX(), reshard.getTo(), false, priority,
+                         op.getLoc(), "this reshard"))))
           return failure();
         continue;
       }
       for (auto [result, sharding] :
            llvm::zip(op.getResults(), dist::getResultShardings(&op)))
-        if (failed(give(result, sharding, true)))
+        if (failed(give(result, sharding, true, priority, op.getLoc(),
+                        "the plan of this op")))
           return failure();
       for (auto [operand, sharding] :
            llvm::zip(op.getOperands(), dist::getOperandShardings(&op)))
-        if (!layouts.contains(operand) &&
-            failed(give(operand, sharding, false)))
+        if (!placed.contains(operand) &&
+            failed(give(operand, sharding, false, priority, op.getLoc(),
+                        "the plan of this op")))
           return failure();
     }
-    for (OpOperand &use : block.getTerminator()->getOpOperands())
-      if (!layouts.contains(use.get()) &&
-          failed(give(
-              use.get(),
-              function.getResultAttr(use.getOperandNumber(), dist::kSharding),
-              false)))
+    for (OpOperand &use : block.getTerminator()->getOpOperands()) {
+      unsigned index = use.getOperandNumber();
+      if (!placed.contains(use.get()) &&
+          failed(give(use.get(), function.getResultAttr(index, dist::kSharding),
+                      false, function.getResultAttr(index, dist::kPriority),
+                      function.getLoc(), "result " + Twine(index))))
         return failure();
+    }
     return success();
   }
 
@@ -173,54 +209,92 @@ private:
     visitAll(node.rule.operands, node.op->getOperands());
   }
 
-  /// What the dimensions of each factor ask for, as far as it can be. With
-  /// `remarks`, where they disagree is said.
-  FactorAxes combine(const Node &node, bool remarks) {
-    FactorAxes axes(node.rule.factors.size());
+  /// What the dimensions of each factor ask for, as far as it can be; of the
+  /// annotations that are seen so far. With `remarks`, where they disagree is
+  /// said.
+  SmallVector<FactorAxes, 4> combine(const Node &node, bool remarks) {
+    SmallVector<FactorAxes, 4> found(node.rule.factors.size());
     SmallVector<bool> mustDivide;
     for (const Factor &factor : node.rule.factors)
       mustDivide.push_back(factor.mustDivide);
-    bool disagree = false;
-    forEachCut(node, [&](Value value, size_t dim, unsigned factor, bool major) {
-      mustDivide[factor] = mustDivide[factor] || major;
-      const AxisList &wanted = layoutOf(value).dims[dim];
-      if (isPrefix(axes[factor], wanted))
-        axes[factor] = wanted;
-      else
-        disagree |= !isPrefix(wanted, axes[factor]);
-    });
-    if (remarks && disagree)
-      node.op->emitRemark("operands and results want to be cut differently: "
-                          "some are brought to another sharding");
+    /// Axes that are not taken, and those that are instead.
+    std::optional<std::pair<FactorAxes, FactorAxes>> conflict;
+    auto disagree = [&](const FactorAxes &left, const FactorAxes &taken) {
+      // What one annotation leads to in two ways is nobody's mistake.
+      if (!conflict && left.cause != taken.cause)
+        conflict = {left, taken};
+    };
+    for (int64_t priority : priorities)
+      forEachCut(
+          node, [&](Value value, size_t dim, unsigned factor, bool major) {
+            mustDivide[factor] = mustDivide[factor] || major;
+            Placed &from = placedOf(value);
+            if (!from.causes[dim] || from.causes[dim]->priority != priority)
+              return;
+            FactorAxes wanted = {from.layout.dims[dim], from.causes[dim]};
+            AxisList &known = found[factor].axes;
+            if (isPrefix(wanted.axes, known))
+              return;
+            if (isPrefix(known, wanted.axes))
+              found[factor] = wanted;
+            else
+              disagree(wanted, found[factor]);
+          });
     // A minor factor is whole, so all that is cut with it is.
     for (const auto *side : {&node.rule.operands, &node.rule.results})
       for (const TensorFactors &tensor : *side)
         for (const DimFactors &list : tensor)
           for (size_t i = 1; i < list.size(); ++i)
-            axes[list[i]].clear();
-    AxisList used;
+            found[list[i]].axes.clear();
+    SmallVector<FactorAxes *> used;
     std::optional<ReductionKind> reduction;
-    for (bool reduced : {false, true})
-      for (auto [number, factor] : llvm::enumerate(node.rule.factors)) {
-        if ((factor.kind == FactorKind::Reduction) != reduced)
-          continue;
-        AxisList &mine = axes[number];
-        fit(mine, factor.size, mustDivide[number]);
-        bool isUsed = llvm::any_of(mine, [&](const AxisRef &ref) {
-          return llvm::any_of(used, [&](const AxisRef &other) {
-            return dist::overlap(ref, other);
+    for (int64_t priority : priorities)
+      for (bool reduced : {false, true})
+        for (auto [number, factor] : llvm::enumerate(node.rule.factors)) {
+          FactorAxes &mine = found[number];
+          if ((factor.kind == FactorKind::Reduction) != reduced ||
+              mine.axes.empty() || mine.cause->priority != priority)
+            continue;
+          fit(mine.axes, factor.size, mustDivide[number]);
+          auto other = llvm::find_if(used, [&](FactorAxes *each) {
+            return overlaps(mine.axes, each->axes);
           });
-        });
-        // A value is a part of a sum or of a maximum, not of both.
-        if (isUsed ||
-            (reduced && !mine.empty() &&
-             reduction.value_or(factor.reduction) != factor.reduction))
-          mine.clear();
-        if (reduced && !mine.empty())
-          reduction = factor.reduction;
-        used.append(mine);
-      }
-    return axes;
+          if (other != used.end())
+            disagree(mine, **other);
+          // A value is a part of a sum or of a maximum, not of both.
+          if (other != used.end() ||
+              (reduced &&
+               reduction.value_or(factor.reduction) != factor.reduction))
+            mine.axes.clear();
+          if (reduced && !mine.axes.empty())
+            reduction = factor.reduction;
+          used.push_back(&mine);
+        }
+    if (remarks && conflict)
+      explain(node, conflict->first, conflict->second);
+    return found;
+  }
+
+  static bool overlaps(ArrayRef<AxisRef> a, ArrayRef<AxisRef> b) {
+    return llvm::any_of(a, [&](const AxisRef &ref) {
+      return llvm::any_of(
+          b, [&](const AxisRef &other) { return dist::overlap(ref, other); });
+    });
+  }
+
+  void explain(const Node &node, const FactorAxes &left,
+               const FactorAxes &taken) {
+    // Not at the op itself: it would be printed, which numbers all of the
+    // module's values.
+    InFlightDiagnostic remark = emitRemark(node.op->getLoc())
+                                << "operands and results want to be cut "
+                                   "differently: some are brought to another "
+                                   "sharding";
+    remark.attachNote(taken.cause->loc)
+        << taken.cause->what << " asks for " << dist::toString(taken.axes, mesh)
+        << ", which is taken";
+    remark.attachNote(left.cause->loc)
+        << left.cause->what << " asks for " << dist::toString(left.axes, mesh);
   }
 
   /// Drops minor axes until the parts are none too many.
@@ -230,26 +304,35 @@ private:
       axes.pop_back();
   }
 
+  void spreadAll() {
+    for (bool reductions : {false, true})
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (Node &node : nodes)
+          changed |= spread(node, reductions);
+        for (Node &node : llvm::reverse(nodes))
+          changed |= spread(node, reductions);
+      }
+  }
+
   bool spread(Node &node, bool reductions) {
     if (node.reduces && !reductions)
       return false;
-    FactorAxes axes = combine(node, false);
+    SmallVector<FactorAxes, 4> found = combine(node, false);
     bool changed = false;
     forEachCut(node, [&](Value value, size_t dim, unsigned factor, bool) {
       if (isClosed.contains(value))
         return;
-      Layout &layout = layoutOf(value);
-      AxisList &mine = layout.dims[dim];
-      if (mine.size() >= axes[factor].size() || !isPrefix(mine, axes[factor]))
+      Placed &to = placedOf(value);
+      AxisList &mine = to.layout.dims[dim];
+      const FactorAxes &wanted = found[factor];
+      if (mine.size() >= wanted.axes.size() || !isPrefix(mine, wanted.axes))
         return;
-      for (auto [other, list] : llvm::enumerate(layout.dims))
-        for (const AxisRef &ref : list)
-          if (other != dim &&
-              llvm::any_of(axes[factor], [&](const AxisRef &wanted) {
-                return dist::overlap(ref, wanted);
-              }))
-            return;
-      mine = axes[factor];
+      for (auto [other, list] : llvm::enumerate(to.layout.dims))
+        if (other != dim && overlaps(list, wanted.axes))
+          return;
+      mine = wanted.axes;
+      to.causes[dim] = wanted.cause;
       changed = true;
     });
     return changed;
@@ -266,12 +349,12 @@ private:
 
   void write() {
     for (Node &node : nodes) {
-      FactorAxes axes = combine(node, true);
+      SmallVector<FactorAxes, 4> found = combine(node, true);
       auto layoutUnder = [&](const TensorFactors &tensor) {
         Layout layout(tensor.size());
         for (auto [dim, list] : llvm::enumerate(tensor))
           if (!list.empty())
-            layout.dims[dim] = axes[list[0]];
+            layout.dims[dim] = found[list[0]].axes;
         return layout;
       };
       SmallVector<ShardingAttr> operands, results;
@@ -280,8 +363,9 @@ private:
       for (const TensorFactors &tensor : node.rule.results) {
         Layout layout = layoutUnder(tensor);
         for (auto [number, factor] : llvm::enumerate(node.rule.factors))
-          if (factor.kind == FactorKind::Reduction && !axes[number].empty()) {
-            layout.partial.append(axes[number]);
+          if (factor.kind == FactorKind::Reduction &&
+              !found[number].axes.empty()) {
+            layout.partial.append(found[number].axes);
             layout.reduction = factor.reduction;
           }
         results.push_back(toAttr(std::move(layout)));
@@ -289,15 +373,31 @@ private:
       dist::setOperandShardings(node.op, operands);
       dist::setResultShardings(node.op, results);
     }
-    for (auto reshard : block.getOps<dist::ReshardOp>())
-      dist::setResultShardings(reshard, reshard.getTo());
     for (BlockArgument argument : block.getArguments())
       function.setArgAttr(argument.getArgNumber(), dist::kSharding,
-                          toAttr(layoutOf(argument)));
+                          toAttr(placedOf(argument).layout));
     for (OpOperand &use : block.getTerminator()->getOpOperands())
       if (!function.getResultAttr(use.getOperandNumber(), dist::kSharding))
         function.setResultAttr(use.getOperandNumber(), dist::kSharding,
-                               toAttr(layoutOf(use.get())));
+                               toAttr(placedOf(use.get()).layout));
+    for (auto reshard : block.getOps<dist::ReshardOp>()) {
+      if (ShardingAttr from = written(reshard.getX()))
+        dist::setOperandShardings(reshard, from);
+      dist::setResultShardings(reshard, reshard.getTo());
+    }
+  }
+
+  /// The sharding in which a value is given, once it is written; null: it has
+  /// none.
+  ShardingAttr written(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(),
+                                                     dist::kSharding);
+    auto result = cast<OpResult>(value);
+    if (auto reshard = dyn_cast<dist::ReshardOp>(result.getOwner()))
+      return reshard.getTo();
+    ArrayRef<ShardingAttr> all = dist::getResultShardings(result.getOwner());
+    return all.empty() ? ShardingAttr() : all[result.getResultNumber()];
   }
 
   func::FuncOp function;
@@ -305,7 +405,11 @@ private:
   dist::MeshAttr attr;
   dist::Mesh mesh;
   std::vector<Node> nodes;
-  DenseMap<Value, Layout> layouts;
+  /// Never moved, as causes point there.
+  std::deque<Annotation> annotations;
+  /// Those that are seen so far, smallest first.
+  SmallVector<int64_t> priorities;
+  DenseMap<Value, Placed> placed;
   DenseSet<Value> isClosed;
 };
 

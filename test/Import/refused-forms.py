@@ -16,7 +16,7 @@ OUT = fresh_folder(sys.argv[1])
 checks = Checks()
 
 
-def model(name, nodes, inputs=(("x", TensorProto.FLOAT, [2, 3]),), initializers=()):
+def model(name, nodes, inputs=(("x", TensorProto.FLOAT, [2, 3]), ("n", TensorProto.INT64, [])), initializers=()):
     graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(*value) for value in inputs],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], list(initializers))
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), OUT / f"{name}.onnx")
@@ -24,11 +24,16 @@ def model(name, nodes, inputs=(("x", TensorProto.FLOAT, [2, 3]),), initializers=
 
 
 node = helper.make_node
+BODY = helper.make_graph(
+    [node("Identity", ["c"], ["on"]), node("Relu", ["h"], ["next"])], "body",
+    [helper.make_tensor_value_info(*each) for each in (("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []),
+                                                       ("h", TensorProto.FLOAT, None))],
+    [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
 for name, nodes, said, form in (
-        ("loop", [node("LSTM", ["x", "x", "x"], ["y"], name="cell", hidden_size=3)], "operator LSTM", "a sequence is taken unrolled"),
+        ("loop", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
+         "follows from constants and shapes is taken"),
         ("values", [node("NonZero", ["x"], ["y"], name="where")], "operator NonZero", "shapes must not depend on values"),
-        ("quantised", [node("QuantizeLinear", ["x", "x"], ["y"], name="q")], "operator QuantizeLinear", "before it was quantised"),
-        ("random", [node("RandomNormal", [], ["y"], name="r", shape=[2])], "operator RandomNormal", "as an input of the model"),
+        ("quantised", [node("ConvInteger", ["x", "x"], ["y"], name="q")], "operator ConvInteger", "before it was quantised"),
         ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode", "exported for inference"),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
     extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []

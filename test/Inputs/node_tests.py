@@ -26,6 +26,10 @@ from kerf_commands import Commands
 
 ROUNDING = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}  # a unit of rounding, relative
 
+# Differences that are not faults: why.
+KNOWN = {name: "elements that are 0 are 2e-7 in the reference, whose transform rounds to float32 on its way"
+         for name in ("test_dft_inverse", "test_dft_inverse_opset19")}
+
 
 class Case:
     """One node test in its folder."""
@@ -115,6 +119,12 @@ def run(kerf, case, arguments):
         steering = [index for index, array in enumerate(case.inputs) if array.dtype.kind in "iub" or array.size <= 1]
         if steering:
             result = attempt(steering)
+        # As a user would, by what the message says.
+        named = re.search(r'input "([^"]+)" steers a shape', result.stderr)
+        while result.code == 2 and named and named[1] in names and names.index(named[1]) not in steering:
+            steering.append(names.index(named[1]))
+            result = attempt(steering)
+            named = re.search(r'input "([^"]+)" steers a shape', result.stderr)
     if result.code in (2, 3, 4):
         return "refused", reason(result.stderr)
     if result.code:

@@ -70,6 +70,12 @@ class Graph:
             self.inputs[key] = f"x{len(self.inputs)}", drawn(("x", tag), shape, kind, dtype)
         return self.inputs[key][0]
 
+    def given(self, value):
+        """An input of these numbers, its own."""
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = name, np.asarray(value)
+        return name
+
     def c(self, *shape, kind="normal", dtype="float32"):
         """A constant of random numbers."""
         self.drawn += 1
@@ -105,7 +111,9 @@ class Graph:
             [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
              for name, value in self.inputs.values()],
             [onnx.ValueInfoProto(name=name) for name in outputs], self.constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        domains = sorted({node.domain for node in self.nodes} - {""})
+        opsets = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def covering(factors, fits=lambda row: True):

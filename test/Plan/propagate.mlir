@@ -44,11 +44,16 @@ func.func @backward(%x: tensor<4x6xf32>) -> (tensor<4x6xf32> {dist.sharding = #d
 
 // -----
 
-// Two annotations that disagree: the first operand's is taken, a remark says so, and the other operand is brought to it.
+// Two annotations that disagree: the first operand's is taken, a remark says so with both annotations, and the other
+// operand is brought to it.
 // LOCAL-LABEL: func.func @stage0_forward(
 // LOCAL: dist.all_gather
 dist.mesh @mesh ["a"=2, "b"=2]
-func.func @conflict(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>}, %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"b"}, {}>})
+func.func @conflict(
+    // expected-note @below {{argument 0 asks for {a}, which is taken}}
+    %x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>},
+    // expected-note @below {{argument 1 asks for {b}}}
+    %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"b"}, {}>})
     -> tensor<4x6xf32> {
   // expected-remark @below {{operands and results want to be cut differently: some are brought to another sharding}}
   %0 = nn.add %x, %y : tensor<4x6xf32>
@@ -64,4 +69,50 @@ dist.mesh @mesh ["a"=2]
 func.func @rows(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"a"}>}) -> tensor<3x4xf32> {
   %0 = nn.reshape %x : (tensor<12xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
+}
+
+// -----
+
+// A smaller priority comes first: the second operand's annotation, though it is further away.
+// CHECK-LABEL: func.func @priority(
+// CHECK: nn.tanh {{.*}}{dist.plan = #p_b_x_to_b_x}
+// CHECK: nn.add {{.*}}{dist.plan = #p_b_x--b_x_to_b_x}
+dist.mesh @mesh ["a"=2, "b"=2]
+func.func @priority(
+    // expected-note @below {{argument 0 asks for {a}}}
+    %x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>, dist.priority = 1},
+    // expected-note @below {{argument 1 asks for {b}, which is taken}}
+    %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"b"}, {}>}) -> tensor<4x6xf32> {
+  %0 = nn.tanh %y : tensor<4x6xf32>
+  // expected-remark @below {{operands and results want to be cut differently: some are brought to another sharding}}
+  %1 = nn.add %x, %0 : tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+
+// -----
+
+// What a smaller priority leaves open is for the next: rows by the argument, columns by the result.
+// CHECK-LABEL: func.func @next(
+// CHECK: nn.tanh {{.*}}{dist.plan = #p_a_b_to_a_b}
+dist.mesh @mesh ["a"=2, "b"=2]
+func.func @next(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {"b"}>})
+    -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"b"}>, dist.priority = 3}) {
+  %0 = nn.tanh %x : tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+// One axis that two dimensions want is given to the one of the smaller priority: columns, though rows come first.
+// CHECK-LABEL: func.func @dimensions(
+// CHECK: nn.add {{.*}}{dist.plan = #p_x_a--x_a_to_x_a}
+dist.mesh @mesh ["a"=2]
+func.func @dimensions(
+    // expected-note @below {{argument 0 asks for {a}}}
+    %x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {}>, dist.priority = 2},
+    // expected-note @below {{argument 1 asks for {a}, which is taken}}
+    %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"a"}>, dist.priority = 1}) -> tensor<4x6xf32> {
+  // expected-remark @below {{operands and results want to be cut differently: some are brought to another sharding}}
+  %0 = nn.add %x, %y : tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
 }

@@ -10,12 +10,15 @@
 
 #include "Setup.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/Import/ModelImage.h"
+#include "kerf/Support/Json.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace kerf;
@@ -44,13 +47,40 @@ static std::vector<std::string> readModel(const std::string &model,
   return rt::outputFileNames(facts.outputs);
 }
 
+/// A plan or the report of a run where a model is expected is a slip of the
+/// command line, and no broken model.
+static void refuseOwnJson(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer || !(*buffer)->getBuffer().ltrim().starts_with("{"))
+    return;
+  auto value = kerf::parseJson((*buffer)->getBuffer());
+  if (!value)
+    return llvm::consumeError(value.takeError());
+  const llvm::json::Object *root = value->getAsObject();
+  std::string schema =
+      root ? root->getString("schema").value_or("").str() : std::string();
+  auto is = [&](const Schema &known) {
+    return matchSchema(known, schema) != SchemaMatch::OtherFormat;
+  };
+  if (is(planSchema))
+    throw Failure{
+        kUsage,
+        path + ": is a plan, expected an ONNX model",
+        {"--plan=" + path + " behind a model uses it; kerf report shows it"}};
+  for (const Schema &known : {runSchema, machineSchema, trainSchema,
+                              verifySchema, inspectSchema, checkpointSchema})
+    if (is(known))
+      throw Failure{
+          kUsage, path + ": is " + schema + ", expected an ONNX model", {}};
+}
+
 void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
   namespace fs = llvm::sys::fs;
   fs::file_status status;
   if (std::error_code code = fs::status(path, status))
     throw Failure{kUsage, path + ": cannot open: " + code.message(), {}};
   if (status.type() != fs::file_type::directory_file)
-    return;
+    return refuseOwnJson(path);
   bool isPackage = fs::exists(path + "/manifest.json");
   if (isPackage && !takesPackages)
     throw Failure{kUsage,

@@ -125,6 +125,10 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
     app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option("--fail-phase", o.failPhase, "Let a phase fail")
       ->group(kTestOnly);
+  app.add_option("--note-after", o.noteAfter,
+                 "Seconds of a phase that are noted where there is no terminal")
+      ->check(positiveAndFinite())
+      ->group(kTestOnly);
   app.add_option("--without", o.without,
                  "A precondition of a rewrite that is not asked")
       ->check(CLI::IsMember(std::vector<std::string>(

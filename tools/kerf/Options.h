@@ -62,6 +62,7 @@ struct Options {
   std::string precision = "f32";
   // Compiling.
   std::string output, targetCpu, stopAfter, from, dumpDir, failPhase, without;
+  double noteAfter = 30; ///< seconds of a phase, where there is no terminal
   bool printPipeline = false;
   std::string ptxas, kernelDumpDir;
   bool hostKernels = false, fusedAttention = false, noKernelCache = false;

@@ -42,7 +42,8 @@ static const char *wordsFor(llvm::StringRef phase) {
 }
 
 Progress::Progress(const Options &options, CompilationOptions &compile)
-    : isVolume(options.objective == "volume") {
+    : isVolume(options.objective == "volume"),
+      noteAfterSeconds(options.noteAfter) {
   // mpirun's signals are the job's.
   if (rt::insideJob() && !::isatty(2))
     return;
@@ -52,8 +53,12 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
     std::lock_guard<std::mutex> lock(mutex);
     search = now;
   };
-  if (::isatty(2) && !options.quiet)
+  if (options.quiet)
+    return;
+  if (::isatty(2))
     thread = std::thread([this] { show(); });
+  else
+    thread = std::thread([this] { note(); });
 }
 
 Progress::~Progress() {
@@ -129,5 +134,23 @@ void Progress::show() {
       continue;
     std::fputs(("\r\033[K" + line(seconds)).c_str(), stderr);
     isShown = true;
+  }
+}
+
+/// Where nothing can be drawn over, a line now and then, ever more seldom.
+void Progress::note() {
+  std::unique_lock<std::mutex> lock(mutex);
+  double next = noteAfterSeconds;
+  while (!isOver) {
+    wake.wait_for(lock, std::chrono::milliseconds(500));
+    double seconds = std::chrono::duration<double>(
+                         std::chrono::steady_clock::now() - started)
+                         .count();
+    if (seconds < noteAfterSeconds)
+      next = noteAfterSeconds; // a phase that began just now
+    if (isOver || phase.empty() || seconds < next)
+      continue;
+    std::fputs(("note: " + line(seconds) + "\n").c_str(), stderr);
+    next = 2 * seconds;
   }
 }

@@ -22,9 +22,10 @@
 
 namespace kerf::tool {
 
-/// Lives as long as the compilation whose options it was attached to. Shows
-/// nothing unless stderr is a terminal; SIGINT is taken with or without one,
-/// but in a job, whose signals are others'.
+/// Lives as long as the compilation whose options it was attached to. On a
+/// terminal it shows a line that it wipes, elsewhere a phase that takes long is
+/// noted. SIGINT is taken with or without a terminal, but in a job, whose
+/// signals are others'.
 class Progress {
 public:
   Progress(const Options &options, CompilationOptions &compile);
@@ -39,9 +40,11 @@ private:
   class Interrupt;
   void begin(const std::string &name);
   void show();
+  void note();
   std::string line(double seconds) const;
 
   bool isVolume;
+  double noteAfterSeconds;
   std::unique_ptr<Interrupt> interrupt; ///< while a plan is searched
   bool stopped = false;
   mutable std::mutex mutex;

@@ -35,8 +35,10 @@ static Document readDocument(const std::string &path) {
                     path + ": is an ONNX model, expected plan.json or run.json",
                     {"kerf inspect shows a model, kerf plan -o plan.json makes "
                      "a plan of it"}};
-    throw Failure{
-        kUsage, path + ": " + why + ", expected plan.json or run.json", {}};
+    throw Failure{kUsage,
+                  path + ": is not valid JSON: " + why +
+                      ", expected plan.json or run.json",
+                  {}};
   }
   json::Object *root = value->getAsObject();
   std::string schema = root ? textAt(root, "schema") : "";

@@ -135,15 +135,20 @@ void printShares(Table &table, const Document &a, const Document &b,
     table.values("  " + name, first[name], second[name], exact);
 }
 
-/// The largest of the devices; runs list ranks, plans stages.
-double maxOf(const Document &document, llvm::StringRef part) {
+/// The entry of the device that holds most; runs list ranks, plans stages.
+const json::Object *fullestDevice(const Document &document) {
   const json::Object *memory = document.root.getObject("memory");
   const json::Array *devices =
       memory ? memory->getArray("per_device") : nullptr;
-  double max = 0;
-  for (const json::Value &device : devices ? *devices : json::Array())
-    max = std::max(max, numberAt(device.getAsObject(), {part}));
-  return max;
+  const json::Object *fullest = nullptr;
+  if (!devices)
+    return fullest;
+  for (const json::Value &value : *devices) {
+    const json::Object *device = value.getAsObject();
+    if (!fullest || numberAt(device, {"peak"}) > numberAt(fullest, {"peak"}))
+      fullest = device;
+  }
+  return fullest;
 }
 
 /// Bytes of the busiest rank by collective and axes, and with `withPhase` also
@@ -213,13 +218,14 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   printShares(table, a, b, "by_purpose");
   printShares(table, a, b, "by_axis");
   table.number("bytes of all ranks", {"communication", "total_bytes"}, exact);
-  for (const char *part : {"peak", "parameters", "gradients", "optimizer",
-                           "activations", "workspace"})
-    table.values(std::string(part == llvm::StringRef("peak") ? "memory of a "
-                                                               "device"
-                                                             : "  ") +
-                     (part == llvm::StringRef("peak") ? "" : part),
-                 maxOf(a, part), maxOf(b, part), formatBytes);
+  // Its parts add up to its peak.
+  const json::Object *fullA = fullestDevice(a), *fullB = fullestDevice(b);
+  table.values("memory of the fullest device", numberAt(fullA, {"peak"}),
+               numberAt(fullB, {"peak"}), formatBytes);
+  for (const char *part :
+       {"parameters", "gradients", "optimizer", "activations", "workspace"})
+    table.values(std::string("  ") + part, numberAt(fullA, {part}),
+                 numberAt(fullB, {part}), formatBytes);
 
   bool alike = a.isPlan() == b.isPlan();
   auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);

@@ -184,7 +184,9 @@ static llvm::json::Value readPlan(const Options &o) {
       kerf::parseJson(readFile(o.planFile, "--plan"));
   if (!json)
     throw Failure{
-        kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
+        kUsage,
+        o.planFile + ": is not valid JSON: " + llvm::toString(json.takeError()),
+        {}};
   const llvm::json::Object *root = json->getAsObject();
   std::string wrong =
       schemaMismatch(planSchema, root ? textAt(root, "schema") : "");

@@ -43,8 +43,8 @@ bool readArrays(mlir::MLIRContext &context, Test &test, const char *kind,
                 std::vector<DenseElementsAttr> &arrays) {
   std::string error;
   while (sys::fs::exists(numbered(test, kind, arrays.size()))) {
-    arrays.push_back(onnx_import::parseConstant(
-        &context, "@" + numbered(test, kind, arrays.size()), error));
+    arrays.push_back(onnx_import::readNpy(
+        &context, numbered(test, kind, arrays.size()), error));
     if (!arrays.back())
       return false;
   }

@@ -1,6 +1,9 @@
 //===- LoopEvaluator.cpp - upstream ops, element by element ---------------===//
 #include "LoopEvaluator.h"
 
+#include "TosaEvaluator.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -56,8 +59,12 @@ std::optional<double> scalar(Operation *op, ArrayRef<double> x) {
     return maximum(x[0], x[1]);
   if (isa<arith::MinimumFOp, arith::MinSIOp>(op))
     return minimum(x[0], x[1]);
-  if (isa<arith::NegFOp>(op))
+  if (isa<arith::NegFOp, tosa::NegateOp>(op))
     return -x[0];
+  if (isa<math::AbsFOp, tosa::AbsOp>(op))
+    return std::fabs(x[0]);
+  if (isa<tosa::SigmoidOp>(op))
+    return 1 / (1 + std::exp(-x[0]));
   if (isa<arith::AndIOp>(op))
     return x[0] != 0 && x[1] != 0;
   if (isa<arith::IndexCastOp, arith::SIToFPOp, arith::ExtFOp>(op))
@@ -264,7 +271,7 @@ std::optional<Tensor> evaluateTosa(Operation *op, Operands x) {
     return result;
   }
   if (op->hasTrait<OpTrait::tosa::TosaElementwiseOperator>() ||
-      isa<tosa::MulOp>(op)) {
+      isa<tosa::MulOp, tosa::NegateOp>(op)) {
     Tensor result(shapeOf(op->getResult(0)));
     size_t place = 0;
     bool isKnown = true;
@@ -345,6 +352,7 @@ FailureOr<Results> evaluateTensorOp(Operation *op, Operands operands) {
 } // namespace
 
 static FailureOr<Results> evaluateLoop(scf::ForOp loop, Operands operands);
+static FailureOr<Results> evaluateBranch(scf::IfOp branch, Operands operands);
 
 FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
                                                 Operands operands) {
@@ -353,8 +361,9 @@ FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
         interpret::fromElements(cast<DenseElementsAttr>(constant.getValues()))};
   if (isa<tosa::ConstShapeOp>(op))
     return Results{Tensor()};
-  if (std::optional<Tensor> result = evaluateTosa(op, operands))
-    return Results{std::move(*result)};
+  for (auto evaluate : {evaluateTosa, evaluateTosaMoves})
+    if (std::optional<Tensor> result = evaluate(op, operands))
+      return Results{std::move(*result)};
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (elements)
@@ -365,6 +374,20 @@ FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
     return evaluateStructured(structured, operands);
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return evaluateLoop(loop, operands);
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return evaluateBranch(branch, operands);
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(op)) {
+    Builder builder(op->getContext());
+    SmallVector<Attribute> numbers, folded;
+    for (const Tensor *operand : operands)
+      numbers.push_back(
+          builder.getIndexAttr(static_cast<int64_t>(operand->data[0])));
+    if (failed(apply.getAffineMap().constantFold(numbers, folded)))
+      return op->emitError("evaluator: divides by zero");
+    return Results{Tensor({}, numberOf(folded[0]))};
+  }
+  if (isa<tensor::CastOp>(op))
+    return Results{*operands[0]};
   if (auto call = dyn_cast<func::CallOp>(op)) {
     auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
         op, call.getCalleeAttr());
@@ -443,6 +466,20 @@ static FailureOr<Results> evaluateLoop(scf::ForOp loop, Operands operands) {
     carried = std::move(*next);
   }
   return Results(carried.begin(), carried.end());
+}
+
+static FailureOr<Results> evaluateBranch(scf::IfOp branch, Operands operands) {
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(branch->getRegions(), captured);
+  DenseMap<Value, Tensor> values;
+  for (auto [value, tensor] : llvm::zip_equal(captured, operands.drop_front(1)))
+    values[value] = *tensor;
+  Region &taken = operands[0]->data[0] != 0 ? branch.getThenRegion()
+                                            : branch.getElseRegion();
+  auto outputs = runBlock(taken.front(), values, nullptr);
+  if (failed(outputs))
+    return failure();
+  return Results(outputs->begin(), outputs->end());
 }
 
 FailureOr<std::vector<Tensor>> kerf::test::runUpstream(func::FuncOp function,

@@ -151,6 +151,50 @@ func.func @f(%x: tensor<4x5x5x3xf32>, %k: tensor<6x3x3x3xf32>, %b: tensor<6xf32>
   %3 = tosa.reduce_sum %0 {axis = 0 : i32} : (tensor<4x5x5x6xf32>) -> tensor<1x5x5x6xf32>
   return %2, %3 : tensor<6x4x5x5xf32>, tensor<1x5x5x6xf32>
 })"},
+    {"TOSA: slices, pads, tiles and reverses", R"(
+func.func @f(%x: tensor<7x6x5xf32>) -> (tensor<7x3x5xf32>, tensor<7x9x5xf32>, tensor<14x6x5xf32>, tensor<7x6x5xf32>) {
+  %start = tosa.const_shape {values = dense<[0, 2, 0]> : tensor<3xindex>} : () -> !tosa.shape<3>
+  %size = tosa.const_shape {values = dense<[7, 3, 5]> : tensor<3xindex>} : () -> !tosa.shape<3>
+  %padding = tosa.const_shape {values = dense<[0, 0, 1, 2, 0, 0]> : tensor<6xindex>} : () -> !tosa.shape<6>
+  %two = tosa.const_shape {values = dense<[2, 1, 1]> : tensor<3xindex>} : () -> !tosa.shape<3>
+  %v = "tosa.const"() {values = dense<3.0> : tensor<1xf32>} : () -> tensor<1xf32>
+  %0 = tosa.tanh %x : (tensor<7x6x5xf32>) -> tensor<7x6x5xf32>
+  %1 = tosa.slice %0, %start, %size : (tensor<7x6x5xf32>, !tosa.shape<3>, !tosa.shape<3>) -> tensor<7x3x5xf32>
+  %2 = tosa.pad %0, %padding, %v : (tensor<7x6x5xf32>, !tosa.shape<6>, tensor<1xf32>) -> tensor<7x9x5xf32>
+  %3 = tosa.tile %0, %two : (tensor<7x6x5xf32>, !tosa.shape<3>) -> tensor<14x6x5xf32>
+  %4 = tosa.reverse %0 {axis = 2 : i32} : (tensor<7x6x5xf32>) -> tensor<7x6x5xf32>
+  return %1, %2, %3, %4 : tensor<7x3x5xf32>, tensor<7x9x5xf32>, tensor<14x6x5xf32>, tensor<7x6x5xf32>
+})"},
+    {"TOSA: rows by number, out and in", R"(
+func.func @f(%x: tensor<3x7x6xf32>, %y: tensor<3x2x6xf32>) -> (tensor<3x6x6xf32>, tensor<3x7x6xf32>, tensor<3x7xi32>) {
+  %i = "tosa.const"() {values = dense<[[0, 6, 3, 3, 1, 2], [5, 5, 5, 0, 1, 6], [1, 2, 3, 4, 5, 6]]> : tensor<3x6xi32>} : () -> tensor<3x6xi32>
+  %j = "tosa.const"() {values = dense<[[0, 6], [5, 3], [1, 2]]> : tensor<3x2xi32>} : () -> tensor<3x2xi32>
+  %0 = tosa.gather %x, %i : (tensor<3x7x6xf32>, tensor<3x6xi32>) -> tensor<3x6x6xf32>
+  %1 = tosa.scatter %x, %j, %y : (tensor<3x7x6xf32>, tensor<3x2xi32>, tensor<3x2x6xf32>) -> tensor<3x7x6xf32>
+  %2 = tosa.argmax %1 {axis = 2 : i32} : (tensor<3x7x6xf32>) -> tensor<3x7xi32>
+  return %0, %1, %2 : tensor<3x6x6xf32>, tensor<3x7x6xf32>, tensor<3x7xi32>
+})"},
+    {"TOSA: windows of channels", R"(
+func.func @f(%x: tensor<4x6x6x3xf32>, %k: tensor<2x2x3x2xf32>, %b: tensor<6xf32>)
+    -> (tensor<4x2x2x6xf32>, tensor<4x2x2x6xf32>) {
+  %z = "tosa.const"() {values = dense<0.0> : tensor<1xf32>} : () -> tensor<1xf32>
+  %0 = tosa.depthwise_conv2d %x, %k, %b, %z, %z
+     {acc_type = f32, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>, dilation = array<i64: 1, 1>}
+     : (tensor<4x6x6x3xf32>, tensor<2x2x3x2xf32>, tensor<6xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<4x5x5x6xf32>
+  %1 = tosa.max_pool2d %0 {kernel = array<i64: 2, 2>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 3, 3>}
+     : (tensor<4x5x5x6xf32>) -> tensor<4x2x2x6xf32>
+  %2 = tosa.avg_pool2d %0, %z, %z {acc_type = f32, kernel = array<i64: 2, 2>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 3, 3>}
+     : (tensor<4x5x5x6xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<4x2x2x6xf32>
+  return %1, %2 : tensor<4x2x2x6xf32>, tensor<4x2x2x6xf32>
+})"},
+    {"TOSA: a convolution of a volume", R"(
+func.func @f(%x: tensor<3x3x3x3x2xf32>, %k: tensor<5x2x2x2x2xf32>, %b: tensor<5xf32>) -> tensor<3x2x2x2x5xf32> {
+  %z = "tosa.const"() {values = dense<0.0> : tensor<1xf32>} : () -> tensor<1xf32>
+  %0 = tosa.conv3d %x, %k, %b, %z, %z
+     {acc_type = f32, pad = array<i64: 0, 0, 0, 0, 0, 0>, stride = array<i64: 1, 1, 1>, dilation = array<i64: 1, 1, 1>}
+     : (tensor<3x3x3x3x2xf32>, tensor<5x2x2x2x2xf32>, tensor<5xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<3x2x2x2x5xf32>
+  return %0 : tensor<3x2x2x2x5xf32>
+})"},
 };
 
 } // namespace kerf::test

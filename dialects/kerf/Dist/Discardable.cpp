@@ -7,6 +7,7 @@
 // that later passes can rely on them.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Annotations.h"
 #include "kerf/Dist/Dist.h"
 
 #include "kerf/Interfaces/AnyOp.h"
@@ -27,6 +28,15 @@ bool isTensorType(Attribute attribute) {
   auto type = dyn_cast<TypeAttr>(attribute);
   return type && isa<RankedTensorType>(type.getValue());
 }
+bool isPriority(Attribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute);
+  return number && number.getType().isSignlessInteger(64) &&
+         number.getInt() >= 0;
+}
+bool isNames(Attribute attribute) {
+  auto names = dyn_cast<ArrayAttr>(attribute);
+  return names && llvm::all_of(names, llvm::IsaPred<StringAttr>);
+}
 template <typename Attr> bool is(Attribute attribute) {
   return isa<Attr>(attribute);
 }
@@ -43,6 +53,9 @@ constexpr KnownAttribute kKnown[] = {
     {kTo, OnResult, is<ToAttr>, "a #dist.to"},
     {kScheduleKind, OnModule, is<ScheduleKindAttr>,
      "a #dist<schedule_kind ...>"},
+    {kPriority, OnOp | OnArgument | OnResult, isPriority,
+     "a number of 64 bits, at least 0"},
+    {kAxes, OnOp, isNames, "an array of names"},
 };
 
 } // namespace
@@ -114,6 +127,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return checkShardings(op, plan.getResults(), op->getResultTypes(),
                           "result");
   }
+  if (name == kPriority && !op->hasAttr(kPlan) && !isa<ReshardOp>(op))
+    return op->emitError() << kPriority << " without a sharding";
   if (name != kSharding)
     return success();
   // For a source, after partitioning, next to the global type.
@@ -127,9 +142,14 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
 /// `dist.global_type`, if it has one.
 static LogicalResult checkBoundary(Operation *op, NamedAttribute attribute,
                                    AttributePlace place, unsigned index,
-                                   Type type, Attribute global) {
+                                   Type type, Attribute global,
+                                   bool hasSharding) {
   if (failed(checkKnown(op, attribute, place, kKnown)))
     return failure();
+  if (attribute.getName() == kPriority && !hasSharding)
+    return op->emitError() << (place == OnArgument ? "argument " : "result ")
+                           << index << " has a " << kPriority
+                           << " without a sharding";
   if (attribute.getName() != kSharding)
     return success();
   return checkSharding(op, attribute.getValue(), type, globalOf(global, type),
@@ -145,7 +165,8 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
     return success();
   return checkBoundary(op, attribute, OnArgument, index,
                        function.getArgumentTypes()[index],
-                       function.getArgAttr(index, kGlobalType));
+                       function.getArgAttr(index, kGlobalType),
+                       !!function.getArgAttr(index, kSharding));
 }
 
 LogicalResult DistDialect::verifyRegionResultAttribute(
@@ -155,5 +176,6 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
     return success();
   return checkBoundary(op, attribute, OnResult, index,
                        function.getResultTypes()[index],
-                       function.getResultAttr(index, kGlobalType));
+                       function.getResultAttr(index, kGlobalType),
+                       !!function.getResultAttr(index, kSharding));
 }

@@ -19,10 +19,10 @@ namespace kerf {
 /// any number of registries.
 void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 
-/// The passes of autodiff, plan, partition, collectives and ranks by name, and
-/// the pipelines kerf-partition and kerf-collectives. Process-wide, as MLIR's
-/// pass registry is; call it once. Passes that are made by their functions need
-/// no registration.
+/// The passes of autodiff, plan, partition, collectives, ranks and the bridge
+/// to upstream's shard dialect by name, and the pipelines kerf-partition and
+/// kerf-collectives. Process-wide, as MLIR's pass registry is; call it once.
+/// Passes that are made by their functions need no registration.
 void registerEmbeddedPasses();
 
 } // namespace kerf

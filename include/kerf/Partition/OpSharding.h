@@ -45,6 +45,9 @@ resultLayouts(mlir::Operation *op, const dist::Mesh &mesh);
 mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
                                       const dist::Mesh &mesh);
 
+/// Whether analyzeOp() would accept the plan of an op; emits nothing.
+bool isConsistent(mlir::Operation *op, const dist::Mesh &mesh);
+
 /// The layout of a value: in its producer's plan, or the argument's
 /// dist.sharding. The plan must have been verified.
 dist::Layout getLayout(mlir::Value value, const dist::Mesh &mesh);

@@ -114,9 +114,11 @@ def Propagate : Pass<"kerf-propagate", "::mlir::ModuleOp"> {
     sharding rules of the ops, forward and backward, first over ops that reduce
     nothing. Arguments, results of ops and reshards that are annotated stay as
     they are; what the function returns and what an op with a plan takes is where
-    these values start. Where operands and results of an op disagree, the first
-    (of results, then operands) decides, a remark says so, and the others are
-    brought to its sharding. What `kerf-partition` takes comes out.
+    these values start. `dist.priority` beside an annotation orders them: those
+    with smaller numbers spread before others are seen. Where operands and results
+    of an op disagree, the annotation of the smaller number decides, else the first
+    (of results, then operands); a remark names both annotations, and the others
+    are brought to its sharding. What `kerf-partition` takes comes out.
 
     ```mlir
     #columns = #dist.sharding<{}, {"tp"}>

@@ -4,6 +4,7 @@
 // which code generation fuses again. Arguments of exponentials are clamped
 // first, so that a branch which is not chosen never overflows.
 //===----------------------------------------------------------------------===//
+#include "Activations.h"
 #include "../Handlers.h"
 
 using namespace kerf;
@@ -25,10 +26,10 @@ static Value number(Node &node, double value) {
   return node.scalar(value, elementOf(node.in(0)));
 }
 static Value maximum(Node &node, Value a, double b) {
-  return node.make<MaxOp>({a, number(node, b)});
+  return a ? node.make<MaxOp>({a, node.scalar(b, elementOf(a))}) : a;
 }
 static Value minimum(Node &node, Value a, double b) {
-  return node.make<MinOp>({a, number(node, b)});
+  return a ? node.make<MinOp>({a, node.scalar(b, elementOf(a))}) : a;
 }
 /// alpha (exp(min(x, 0) / scale) - 1)
 static Value expMinusOne(Node &node, Value x, double alpha, double scale) {
@@ -148,6 +149,17 @@ static LogicalResult swish(Node &node) {
       x, node.make<SigmoidOp>({node.mul(x, node.real("alpha", 1.0))})));
 }
 
+static LogicalResult swiglu(Node &node) {
+  if (!floatInput(node, 2))
+    return failure();
+  Value a = node.in(0), b = node.in(1);
+  if (a.getType() != b.getType())
+    return node.error("inputs must have one shape and type");
+  Value gate =
+      node.mul(a, node.make<SigmoidOp>({node.mul(a, node.real("alpha", 1.0))}));
+  return node.set(node.mul(gate, b));
+}
+
 static LogicalResult gelu(Node &node) {
   if (!floatInput(node))
     return failure();
@@ -177,6 +189,119 @@ static LogicalResult shrink(Node &node) {
   return node.set(node.cast(result, element));
 }
 
+namespace {
+/// An activation that attributes name; a and b are its numbers.
+struct Named {
+  StringLiteral name;
+  Value (*of)(Node &node, Value x, double a, double b);
+  std::optional<double> a, b; ///< unless they are given; none: it has none
+};
+} // namespace
+
+static Value scalarLike(Node &node, Value x, double value) {
+  return node.scalar(value, elementOf(x));
+}
+
+static Value between(Node &node, Value x, double low, double high) {
+  return maximum(node, minimum(node, x, high), low);
+}
+
+static constexpr double kLargest = std::numeric_limits<float>::max();
+
+static const Named kNamed[] = {
+    {"Relu",
+     [](Node &n, Value x, double, double) { return n.make<ReluOp>({x}); },
+     {},
+     {}},
+    {"Tanh",
+     [](Node &n, Value x, double, double) { return n.make<TanhOp>({x}); },
+     {},
+     {}},
+    {"Sigmoid",
+     [](Node &n, Value x, double, double) { return n.make<SigmoidOp>({x}); },
+     {},
+     {}},
+    {"Softplus",
+     [](Node &n, Value x, double, double) { return softplusOf(n, x); },
+     {},
+     {}},
+    {"Softsign",
+     [](Node &n, Value x, double, double) {
+       return n.div(x, n.add(n.make<AbsOp>({x}), 1.0));
+     },
+     {},
+     {}},
+    {"Affine",
+     [](Node &n, Value x, double a, double b) { return n.add(n.mul(x, a), b); },
+     1.0, 0.0},
+    {"LeakyRelu",
+     [](Node &n, Value x, double a, double) {
+       return n.select(n.make<LessOp>({x, scalarLike(n, x, 0)}), n.mul(x, a),
+                       x);
+     },
+     0.01,
+     {}},
+    {"ThresholdedRelu",
+     [](Node &n, Value x, double a, double) {
+       return n.select(n.make<LessOp>({scalarLike(n, x, a), x}), x,
+                       scalarLike(n, x, 0));
+     },
+     1.0,
+     {}},
+    {"ScaledTanh",
+     [](Node &n, Value x, double a, double b) {
+       return n.mul(n.make<TanhOp>({n.mul(x, b)}), a);
+     },
+     1.0, 1.0},
+    {"HardSigmoid",
+     [](Node &n, Value x, double a, double b) {
+       return between(n, n.add(n.mul(x, a), b), 0, 1);
+     },
+     0.2, 0.5},
+    {"Elu",
+     [](Node &n, Value x, double a, double) {
+       return n.select(n.make<LessOp>({scalarLike(n, x, 0), x}), x,
+                       expMinusOne(n, x, a, 1.0));
+     },
+     1.0,
+     {}},
+    {"Clip",
+     [](Node &n, Value x, double a, double b) { return between(n, x, a, b); },
+     -kLargest, kLargest},
+};
+
+static const Named *findNamed(StringRef name) {
+  // Recurrent cells spell them with or without capitals.
+  for (const Named &named : kNamed)
+    if (name.equals_insensitive(named.name))
+      return &named;
+  return nullptr;
+}
+
+std::pair<bool, bool> kerf::onnx_import::numbersOfActivation(StringRef name) {
+  const Named *named = findNamed(name);
+  return {named && named->a, named && named->b};
+}
+
+Value kerf::onnx_import::applyActivation(Node &node, StringRef name, Value x,
+                                         std::optional<double> alpha,
+                                         std::optional<double> beta) {
+  if (!x)
+    return {};
+  const Named *named = findNamed(name);
+  if (!named) {
+    std::string names;
+    for (const Named &known : kNamed)
+      names += (names.empty() ? "" : ", ") + known.name.str();
+    (void)node.unsupported("activation \"" + name + "\" of operator " +
+                               node.proto.op_type(),
+                           names + " are taken");
+    return {};
+  }
+  return named->of(node, x, alpha.value_or(named->a.value_or(0)),
+                   beta.value_or(named->b.value_or(0)));
+}
+
 void kerf::onnx_import::addActivations(HandlerTable &table) {
   table.add("Elu", 1, elu);
   table.add("Selu", 1, selu);
@@ -190,6 +315,7 @@ void kerf::onnx_import::addActivations(HandlerTable &table) {
   table.add("Mish", 18, mish);
   table.add("Softsign", 1, softsign);
   table.add("Swish", 24, swish);
+  table.add("SwiGLU", 28, swiglu);
   table.add("Gelu", 20, gelu);
   table.add("Shrink", 9, shrink);
 }

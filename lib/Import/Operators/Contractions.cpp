@@ -11,16 +11,11 @@ using namespace kerf::nn;
 using namespace kerf::onnx_import;
 using namespace mlir;
 
-static std::string inputName(Node &node, int index) {
-  return index < node.proto.input_size() ? node.proto.input(index)
-                                         : std::string();
-}
-
 static LogicalResult matmul(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   Value lhs = node.in(0);
-  Value rhs = node.asParameter(node.in(1), inputName(node, 1));
+  Value rhs = node.parameter(1);
   if (rankOf(lhs) == 0 || rankOf(rhs) == 0)
     return node.error("inputs must not be scalars");
   bool row = rankOf(lhs) == 1, column = rankOf(rhs) == 1;
@@ -48,7 +43,7 @@ static LogicalResult gemm(Node &node) {
   bool transposeB = node.integer("transB", 0);
   (void)node.integer("broadcast", 0);
   Value a = node.in(0);
-  Value b = node.asParameter(node.in(1), inputName(node, 1));
+  Value b = node.parameter(1);
   if (rankOf(a) != 2 || rankOf(b) != 2)
     return node.error("inputs have ranks " + Twine(rankOf(a)) + " and " +
                       Twine(rankOf(b)) + ", expected 2");
@@ -57,7 +52,7 @@ static LogicalResult gemm(Node &node) {
     result = node.mul(result, alpha);
   if (!node.has(2) || beta == 0 || !result)
     return node.set(result);
-  Value c = node.asParameter(node.in(2), inputName(node, 2));
+  Value c = node.parameter(2);
   auto shape = broadcastShapes(shapeOf(c), shapeOf(result));
   if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(result))
     return node.error("input 2 does not broadcast to the product");

@@ -102,7 +102,7 @@ static LogicalResult convTranspose(Node &node) {
   if (failed(node.arity(2, 3)))
     return failure();
   Value x = node.in(0);
-  Value weights = node.asParameter(node.in(1), inputName(node, 1));
+  Value weights = node.parameter(1);
   if (!isImage(node, x))
     return failure();
   if (elementOf(x).isF64())

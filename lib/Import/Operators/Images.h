@@ -26,12 +26,13 @@ std::pair<int64_t, int64_t> splitPad(AutoPad automatic, int64_t total);
 /// Whether the rank is 3 to 5; reports otherwise.
 bool isImage(Node &node, mlir::Value x);
 
+/// What Conv computes of its first three inputs and its attributes; null after
+/// reporting what does not fit.
+mlir::Value convolve(Node &node);
+
 /// A convolution's result with the bias of input 2, if there is one, of this
 /// many elements.
 mlir::LogicalResult addBias(Node &node, mlir::Value &result, int64_t channels);
-
-/// The name of an input in the file.
-std::string inputName(Node &node, int index);
 
 } // namespace kerf::onnx_import
 

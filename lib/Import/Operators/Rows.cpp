@@ -183,11 +183,6 @@ template <typename Op> static LogicalResult softmaxLike(Node &node) {
   return node.set(node.reshape(flat, shape));
 }
 
-static std::string inputName(Node &node, int index) {
-  return index < node.proto.input_size() ? node.proto.input(index)
-                                         : std::string();
-}
-
 /// scale or bias with the trailing shape, broadcast if it is smaller.
 static Value trailing(Node &node, Value vector, ArrayRef<int64_t> shape,
                       double otherwise, Type element) {
@@ -214,10 +209,8 @@ static LogicalResult layerNorm(Node &node) {
   if (!axis)
     return failure();
   ArrayRef<int64_t> shape = shapeOf(x).drop_front(*axis);
-  Value scale = trailing(node, node.asParameter(node.in(1), inputName(node, 1)),
-                         shape, 1, elementOf(x));
-  Value bias = trailing(node, node.asParameter(node.in(2), inputName(node, 2)),
-                        shape, 0, elementOf(x));
+  Value scale = trailing(node, node.parameter(1), shape, 1, elementOf(x));
+  Value bias = trailing(node, node.parameter(2), shape, 0, elementOf(x));
   if (node.wants(1) || node.wants(2)) {
     Integers dims;
     for (int64_t dim = *axis; dim < rankOf(x); ++dim)
@@ -247,8 +240,8 @@ static LogicalResult rmsNorm(Node &node) {
   (void)node.integer("stash_type", 1);
   if (!axis)
     return failure();
-  Value scale = trailing(node, node.asParameter(node.in(1), inputName(node, 1)),
-                         shapeOf(x).drop_front(*axis), 1, elementOf(x));
+  Value scale = trailing(node, node.parameter(1), shapeOf(x).drop_front(*axis),
+                         1, elementOf(x));
   return node.set(node.make<RMSNormOp>(
       {x, scale}, {node.i64("dim", *axis), node.f64("epsilon", epsilon)}));
 }

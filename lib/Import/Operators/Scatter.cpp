@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
+#include "AttentionParts.h"
 #include "Indexing.h"
 
 using namespace kerf;
@@ -142,6 +143,32 @@ static LogicalResult scatterND(Node &node) {
   return node.set(node.reshape(changed, Integers(from)));
 }
 
+Value kerf::onnx_import::writeAt(Node &node, Value cache, Value updates,
+                                 Value first, int64_t axis, bool circular) {
+  if (!cache || !updates)
+    return {};
+  int64_t size = shapeOf(cache)[axis], count = shapeOf(updates)[axis];
+  Type i64 = node.ops.getI64Type();
+  Value places = node.iota(count, i64);
+  if (first) {
+    int64_t batch = shapeOf(cache)[0];
+    places = node.add(node.reshape(first, {batch, 1}), places);
+    if (circular)
+      places = node.make<RemOp>({places, node.scalar(double(size), i64)});
+    Integers aligned(axis + 1, 1);
+    aligned[0] = batch;
+    aligned[axis] = count;
+    places = node.reshape(places, aligned);
+  }
+  places = indicesWithin(node, places, size);
+  if (!places)
+    return {};
+  Integers rows(shapeOf(cache).take_front(axis));
+  rows.push_back(count);
+  return scatter(node, ScatterKind::Set, cache, node.broadcast(places, rows),
+                 updates, axis);
+}
+
 /// Writes new keys or values into a cache, from a position on that each sample
 /// has of its own.
 static LogicalResult tensorScatter(Node &node) {
@@ -167,32 +194,19 @@ static LogicalResult tensorScatter(Node &node) {
                       Twine(size));
   if (typeOf(updates).getNumElements() == 0)
     return node.set(cache);
-  Type i64 = node.ops.getI64Type();
-  Value places = node.iota(count, i64);
+  Value first;
   if (node.has(2)) {
-    Value first = wideIndices(node, node.in(2));
-    if (!first)
+    if (!(first = wideIndices(node, node.in(2))))
       return failure();
     if (shapeOf(first) != shapeOf(cache).take_front(1))
       return node.error("write_indices must be a vector of " +
                         Twine(shapeOf(cache)[0]) + " elements");
-    places = node.add(node.reshape(first, {shapeOf(cache)[0], 1}), places);
-    if (mode == "circular") {
-      Value limit = node.scalar(double(size), i64);
-      places = node.make<RemOp>({places, limit});
-    }
-    Integers aligned(*axis + 1, 1);
-    aligned[0] = shapeOf(cache)[0];
-    aligned[*axis] = count;
-    places = node.reshape(places, aligned);
   }
-  Integers rows(shapeOf(cache).take_front(*axis));
-  rows.push_back(count);
-  places = indicesWithin(node, places, size);
-  if (!places)
+  Value written =
+      writeAt(node, cache, updates, first, *axis, mode == "circular");
+  if (!written)
     return node.fail();
-  return node.set(scatter(node, ScatterKind::Set, cache,
-                          node.broadcast(places, rows), updates, *axis));
+  return node.set(written);
 }
 
 static LogicalResult topK(Node &node) {

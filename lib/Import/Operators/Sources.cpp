@@ -1,4 +1,4 @@
-//===- Sources.cpp - constants, ranges, shapes, branches ------------------===//
+//===- Sources.cpp - constants, ranges, shapes ----------------------------===//
 //
 // Shapes are static, so everything here is known at import.
 //
@@ -160,33 +160,6 @@ static LogicalResult identity(Node &node) {
 }
 
 /// Only for a constant condition; the other branch is not imported.
-static LogicalResult branch(Node &node) {
-  if (failed(node.arity(1, 1, 1 << 16)))
-    return failure();
-  node.requireAttribute("then_branch");
-  node.requireAttribute("else_branch");
-  const onnx::GraphProto *thenGraph = node.graph("then_branch");
-  const onnx::GraphProto *elseGraph = node.graph("else_branch");
-  if (!thenGraph || !elseGraph)
-    return failure();
-  auto condition = node.scalarElement(node.in(0));
-  if (!condition)
-    return node.unsupported("operator If on a computed condition",
-                            "a condition that follows from constants and "
-                            "shapes is taken (option dim, option constant)");
-  const onnx::GraphProto &taken = *condition != 0 ? *thenGraph : *elseGraph;
-  if (taken.output_size() < int(node.outputs.size()))
-    return node.error("branch has " + Twine(taken.output_size()) +
-                      " outputs, expected " + Twine(node.outputs.size()));
-  SmallVector<Value> results;
-  std::string prefix = node.name + (*condition != 0 ? "/then/" : "/else/");
-  if (failed(node.importer.importSubgraph(taken, node.scope, prefix, results)))
-    return failure();
-  for (size_t index = 0; index < node.outputs.size(); ++index)
-    node.outputs[index] = results[index];
-  return success();
-}
-
 static LogicalResult eyeLike(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -215,6 +188,5 @@ void kerf::onnx_import::addSources(HandlerTable &table) {
   table.add("Size", 1, size);
   table.add("Range", 11, range);
   table.add("Identity", 1, identity, /*takesSequences=*/true);
-  table.add("If", 1, branch);
   table.add("EyeLike", 9, eyeLike);
 }

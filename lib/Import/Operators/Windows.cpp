@@ -146,11 +146,6 @@ static SmallVector<NamedAttribute> windowAttributes(Node &node,
           node.i64s("high", w.high), node.i64s("dilations", w.dilations)};
 }
 
-std::string kerf::onnx_import::inputName(Node &node, int index) {
-  return index < node.proto.input_size() ? node.proto.input(index)
-                                         : std::string();
-}
-
 bool kerf::onnx_import::isImage(Node &node, Value x) {
   if (rankOf(x) >= 3 && rankOf(x) <= 5)
     return true;
@@ -173,7 +168,7 @@ LogicalResult kerf::onnx_import::addBias(Node &node, Value &result,
                                          int64_t channels) {
   if (!node.has(2) || isZeroLiteral(node.in(2)))
     return success();
-  Value bias = node.asParameter(node.in(2), inputName(node, 2));
+  Value bias = node.parameter(2);
   if (rankOf(bias) != 1 || shapeOf(bias)[0] != channels)
     return node.error("bias must be a vector of " + Twine(channels) +
                       " elements");
@@ -182,37 +177,87 @@ LogicalResult kerf::onnx_import::addBias(Node &node, Value &result,
   return success();
 }
 
-static LogicalResult conv(Node &node) {
-  if (failed(node.arity(2, 3)))
-    return failure();
+Value kerf::onnx_import::convolve(Node &node) {
   Value x = node.in(0);
-  Value weights = node.asParameter(node.in(1), inputName(node, 1));
+  Value weights = node.parameter(1);
   if (!isImage(node, x))
-    return failure();
+    return {};
   if (rankOf(weights) != rankOf(x))
-    return node.error("weights have rank " + Twine(rankOf(weights)) +
-                      ", expected " + Twine(rankOf(x)));
+    return (void)node.error("weights have rank " + Twine(rankOf(weights)) +
+                            ", expected " + Twine(rankOf(x))),
+           Value();
   Integers kernel(shapeOf(weights).drop_front(2));
   if (auto declared = node.integerList("kernel_shape");
       declared && *declared != kernel)
-    return node.error("kernel_shape contradicts the weights");
+    return (void)node.error("kernel_shape contradicts the weights"), Value();
   int64_t groups = node.integer("group", 1);
   if (groups < 1 || shapeOf(weights)[0] % groups ||
       shapeOf(x)[1] != shapeOf(weights)[1] * groups)
-    return node.error("input has " + Twine(shapeOf(x)[1]) +
-                      " channels, weights " + Twine(shapeOf(weights)[0]) +
-                      " x " + Twine(shapeOf(weights)[1]) +
-                      ", which do not fit group " + Twine(groups));
+    return (void)node.error("input has " + Twine(shapeOf(x)[1]) +
+                            " channels, weights " + Twine(shapeOf(weights)[0]) +
+                            " x " + Twine(shapeOf(weights)[1]) +
+                            ", which do not fit group " + Twine(groups)),
+           Value();
   auto w = window(node, shapeOf(x).drop_front(2), kernel, false);
   if (!w)
-    return failure();
+    return {};
   SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
   attributes.push_back(node.i64("groups", groups));
   Value result =
       node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
   if (failed(addBias(node, result, shapeOf(weights)[0])))
+    return {};
+  return toChannelsFirst(node, result);
+}
+
+static LogicalResult conv(Node &node) {
+  if (failed(node.arity(2, 3)))
     return failure();
-  return node.set(toChannelsFirst(node, result));
+  return node.set(convolve(node));
+}
+
+/// A convolution of each channel by itself over what is there, with what was
+/// there before in front; the end of that is the state.
+static LogicalResult causalConvWithState(Node &node) {
+  if (failed(node.arity(2, 4, 2)))
+    return failure();
+  Value x = node.in(0), weights = node.parameter(1), state = node.in(3);
+  std::string activation = node.text("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return node.error("activation is \"" + activation +
+                      "\", expected none, silu or swish");
+  if (rankOf(x) != 3 || rankOf(weights) != 3 || shapeOf(weights)[1] != 1 ||
+      shapeOf(weights)[0] != shapeOf(x)[1] || shapeOf(weights)[2] < 1)
+    return node.error("input must be [batch, channels, length] and weight "
+                      "[channels, 1, k]");
+  Integers before(shapeOf(x));
+  before[2] = shapeOf(weights)[2] - 1;
+  if (!state)
+    state = node.splat(before, 0, elementOf(x));
+  if (shapeOf(state) != ArrayRef<int64_t>(before) ||
+      elementOf(state) != elementOf(x))
+    return node.error(
+        "past_state must be [batch, channels, k - 1], of the type "
+        "of input");
+  Value all = before[2] == 0 ? x : node.concat({state, x}, 2);
+  if (!all)
+    return node.fail();
+  if (node.wants(1) &&
+      failed(node.set(
+          1, node.slice(all, 2, shapeOf(all)[2] - before[2], before[2]))))
+    return failure();
+  Integers ones{1};
+  Value y =
+      node.make<ConvOp>({toChannelsLast(node, all), weights},
+                        {node.i64s("strides", ones), node.i64s("low", {0}),
+                         node.i64s("high", {0}), node.i64s("dilations", ones),
+                         node.i64("groups", shapeOf(x)[1])});
+  if (failed(addBias(node, y, shapeOf(x)[1])))
+    return failure();
+  y = toChannelsFirst(node, y);
+  if (activation != "none")
+    y = node.mul(y, node.make<SigmoidOp>({y}));
+  return node.set(y);
 }
 
 static std::optional<Window> poolWindow(Node &node, Value x, bool ceilMode) {
@@ -263,6 +308,42 @@ static LogicalResult avgPool(Node &node) {
       node, node.make<AvgPoolOp>({toChannelsLast(node, x)}, attributes)));
 }
 
+/// (sum |x|^p)^(1/p) of each window.
+static LogicalResult lpPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  bool ceilMode = node.integer("ceil_mode", 0);
+  // Before operator set 2 it was a float.
+  double p = node.opset < 2 ? node.real("p", 2) : double(node.integer("p", 2));
+  auto w = poolWindow(node, x, ceilMode);
+  if (!w)
+    return failure();
+  if (p < 1)
+    return node.error("p must be at least 1");
+  // The mean over all places, of which those outside count as 0.
+  double count = 1;
+  for (int64_t size : w->kernel)
+    count *= double(size);
+  SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
+  attributes.push_back(node.i64s("kernel", w->kernel));
+  attributes.push_back(node.unit("count_include_pad"));
+  auto power = [&](Value value, double exponent) {
+    return value ? node.make<PowOp>(
+                       {value, node.scalar(exponent, elementOf(value))})
+                 : value;
+  };
+  Value powers = p == 1   ? node.make<AbsOp>({x})
+                 : p == 2 ? node.mul(x, x)
+                          : power(node.make<AbsOp>({x}), p);
+  Value sums = node.mul(
+      node.make<AvgPoolOp>({toChannelsLast(node, powers)}, attributes), count);
+  Value y = p == 1   ? sums
+            : p == 2 ? node.make<SqrtOp>({sums})
+                     : power(sums, 1 / p);
+  return node.set(toChannelsFirst(node, y));
+}
+
 template <bool max> static LogicalResult globalPool(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -276,6 +357,23 @@ template <bool max> static LogicalResult globalPool(Node &node) {
   if (max)
     return node.set(node.reduce(x, ReduceKind::Max, dims, true));
   return node.set(node.mean(x, dims, true));
+}
+
+static LogicalResult globalLpPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  double p = node.opset < 2 ? node.real("p", 2) : double(node.integer("p", 2));
+  if (rankOf(x) < 3 || p < 1)
+    return node.error("expected an input of rank 3 at least, and p of 1 at "
+                      "least");
+  Integers dims;
+  for (int64_t dim = 2; dim < rankOf(x); ++dim)
+    dims.push_back(dim);
+  Value powers =
+      node.make<PowOp>({node.make<AbsOp>({x}), node.scalar(p, elementOf(x))});
+  Value sum = node.reduce(powers, ReduceKind::Sum, dims, true);
+  return node.set(node.make<PowOp>({sum, node.scalar(1 / p, elementOf(x))}));
 }
 
 /// The running statistics; in training autodiff replaces them by those of the
@@ -308,7 +406,7 @@ static LogicalResult batchNorm(Node &node) {
                       ", expected at least 2");
   SmallVector<Value> operands{rankOf(x) == 2 ? x : toChannelsLast(node, x)};
   for (int index = 1; index < 5; ++index) {
-    Value vector = node.asParameter(node.in(index), inputName(node, index));
+    Value vector = node.parameter(index);
     if (rankOf(vector) != 1 || shapeOf(vector)[0] != shapeOf(x)[1])
       return node.error("input " + Twine(index) + " must be a vector of " +
                         Twine(shapeOf(x)[1]) + " elements");
@@ -345,8 +443,11 @@ static LogicalResult lrn(Node &node) {
 
 void kerf::onnx_import::addWindows(HandlerTable &table) {
   table.add("Conv", 1, conv);
+  table.add("CausalConvWithState", 27, causalConvWithState);
   table.add("MaxPool", 1, maxPool);
   table.add("AveragePool", 1, avgPool);
+  table.add("LpPool", 1, lpPool);
+  table.add("GlobalLpPool", 1, globalLpPool);
   table.add("GlobalAveragePool", 1, globalPool<false>);
   table.add("GlobalMaxPool", 1, globalPool<true>);
   table.add("BatchNormalization", 1, batchNorm);

@@ -79,6 +79,11 @@ private:
 std::string checkHints(mlir::func::FuncOp function, const ValueNames &names,
                        llvm::ArrayRef<ShardHint> hints);
 
+/// Why a hint can be kept by no candidate: it names an axis that none of them
+/// has. Empty if there is no such hint.
+std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
+                          llvm::ArrayRef<MeshCandidate> candidates);
+
 /// Lower bound on a step, as weights: how often a step at least takes the time
 /// of what runs once per micro-batch, and of what runs once per step.
 ///

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
 
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -142,6 +144,36 @@ std::string kerf::plan::checkHints(func::FuncOp function,
       return "option shard: no value is named '" + hint.pattern +
              "'\nnote: there are " + examples +
              " and others; plan.json lists all";
+  }
+  return "";
+}
+
+std::string kerf::plan::checkHintAxes(ArrayRef<ShardHint> hints,
+                                      ArrayRef<MeshCandidate> candidates) {
+  llvm::SetVector<StringRef> known;
+  for (const MeshCandidate &candidate : candidates)
+    for (const dist::MeshAxis &axis : candidate.mesh.axes)
+      if (!axis.isTime)
+        known.insert(axis.name);
+  for (const ShardHint &hint : hints) {
+    // Names stand in braces, "tp" or a part of it, "tp":(1)2.
+    for (StringRef rest = hint.sharding; rest.contains('{');) {
+      StringRef inside;
+      std::tie(inside, rest) = rest.split('{').second.split('}');
+      SmallVector<StringRef> names;
+      inside.split(names, ',', -1, /*KeepEmpty=*/false);
+      for (StringRef name : names) {
+        name = name.split(':').first.trim(" \"");
+        if (name.empty() || known.contains(name))
+          continue;
+        return ("option shard: '" + hint.sharding + "': no mesh has an axis '" +
+                name + "', expected " +
+                (known.empty() ? "none: there is one device"
+                               : llvm::join(known, " or ")) +
+                "\nnote: option mesh names the axes")
+            .str();
+      }
+    }
   }
   return "";
 }

@@ -56,8 +56,7 @@ std::string kerf::plan::bytesText(int64_t bytes) {
          (bytes < 1024 ? "" : " (" + shortBytes(bytes) + ")");
 }
 
-/// "pp=2,dp=4 with 8 micro-batches (39.2 MiB)".
-static std::string nameOf(const CandidateSummary &candidate) {
+std::string kerf::plan::nameOf(const CandidateSummary &candidate) {
   std::string name;
   for (const auto &[axis, size] : candidate.mesh)
     name += (name.empty() ? "" : ",") + axis + "=" + std::to_string(size);
@@ -73,8 +72,6 @@ static std::string nameOf(const CandidateSummary &candidate) {
             " blocks computed again";
   if (candidate.zero != Zero::None)
     name += " with ZeRO " + toString(candidate.zero).str();
-  if (candidate.peakMemoryBytes > 0)
-    name += " (" + shortBytes(candidate.peakMemoryBytes) + ")";
   return name;
 }
 
@@ -90,7 +87,10 @@ kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
         reasons, [&](const auto &entry) { return entry.first == reason; });
     if (known == reasons.end())
       known = reasons.insert(known, {reason, {}});
-    known->second.push_back(nameOf(candidate));
+    int64_t peak = candidate.peakMemoryBytes;
+    known->second.push_back(
+        nameOf(candidate) +
+        (peak > 0 ? " (" + shortBytes(peak) + ")" : std::string()));
   }
   std::string notes;
   for (const auto &[reason, names] : llvm::ArrayRef(reasons).take_front(kShown))
@@ -252,9 +252,10 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                      (isKnown ? "the smallest that was found needs about " +
                                     bytes(least.predicted)
                               : std::string("none is proven not to"));
-  result.message += ", the limit is " + bytes(*limit) + notes +
-                    "\nnote: more devices, or option mesh with more tp or pp, "
-                    "need less of each";
+  result.message +=
+      ", the limit is " + bytes(*limit) + notes +
+      "\nnote: with more devices, or more tp or pp in option mesh, "
+      "each device holds less";
   if (!isProven && isCutShort)
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";

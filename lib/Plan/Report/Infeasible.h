@@ -50,6 +50,9 @@ std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
 /// How candidates ended, once per reason, some of each: notes behind a message.
 std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates);
 
+/// "pp=2,dp=4 with 8 micro-batches", without what it takes.
+std::string nameOf(const CandidateSummary &candidate);
+
 /// "41104400 bytes (39.2 MiB)".
 std::string bytesText(int64_t bytes);
 
