@@ -140,14 +140,26 @@ private:
 };
 
 /// Attributes of dist and kerf say nothing to those who lower further.
-template <typename Op> void dropAttributes(Op op) {
-  SmallVector<StringAttr> names;
-  for (NamedAttribute attribute : op->getDiscardableAttrs())
-    if (isa_and_nonnull<dist::DistDialect, KerfDialect>(
-            attribute.getNameDialect()))
-      names.push_back(attribute.getName());
-  for (StringAttr name : names)
-    op->removeAttr(name);
+bool isOurs(NamedAttribute attribute) {
+  return isa_and_nonnull<dist::DistDialect, KerfDialect>(
+      attribute.getNameDialect());
+}
+
+void dropAttributes(Operation *op) {
+  for (NamedAttribute attribute : llvm::to_vector(op->getDiscardableAttrs()))
+    if (isOurs(attribute))
+      op->removeDiscardableAttr(attribute.getName());
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return;
+  auto others = [](ArrayRef<NamedAttribute> attributes) {
+    return llvm::filter_to_vector(
+        attributes, [](NamedAttribute each) { return !isOurs(each); });
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.setArgAttrs(i, others(function.getArgAttrs(i)));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    function.setResultAttrs(i, others(function.getResultAttrs(i)));
 }
 
 struct CallRuntime : kerf::ranks::impl::CallRuntimeBase<CallRuntime> {
@@ -160,7 +172,7 @@ struct CallRuntime : kerf::ranks::impl::CallRuntimeBase<CallRuntime> {
     if (failed(checkMesh(mesh)) || failed(lower(module, mesh)))
       return signalPassFailure();
     mesh.erase();
-    module->walk([](Operation *op) { dropAttributes(op); });
+    module->walk(dropAttributes);
   }
 
 private:
@@ -225,10 +237,6 @@ private:
         return failure();
     Builder builder(&getContext());
     for (func::FuncOp function : functions) {
-      for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        function.setArgAttrs(i, ArrayRef<NamedAttribute>());
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        function.setResultAttrs(i, ArrayRef<NamedAttribute>());
       Type types[] = {LLVM::LLVMPointerType::get(&getContext()),
                       builder.getI64Type()};
       Location locs[] = {function.getLoc(), function.getLoc()};

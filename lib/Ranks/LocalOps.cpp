@@ -249,8 +249,9 @@ kerf::ranks::lowerLocalOp(OpBuilder &builder, Operation *op,
         Value offset = arith::MulIOp::create(
             builder, loc, position.over(builder, loc, shard.getAxes()),
             number(builder, loc, shard.getScale()));
-        return one(tensor::FromElementsOp::create(builder, loc, shard.getType(),
-                                                  offset));
+        SmallVector<Value> all(shard.getType().getNumElements(), offset);
+        return one(
+            tensor::FromElementsOp::create(builder, loc, shard.getType(), all));
       })
       .Case<dist::PackOp>(
           [&](auto pack) { return one(lowerPack(builder, pack)); })

@@ -69,6 +69,17 @@ stock = succeeds("mlir-opt", shutil.which("mlir-opt") or "mlir-opt-22", f"--load
                  "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives)", out / "annotated.mlir")
 checks.expect("columns, then rows", "tensor<16x16xf32>) outs" in stock and stock.count("dist.all_reduce") == 1, stock[:3000])
 
+# Down to LLVM in one pipeline of stock mlir-opt.
+lowered = succeeds("mlir-opt, to LLVM", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}",
+                   f"--load-dialect-plugin={plugin}",
+                   "--pass-pipeline=builtin.module(kerf-propagate,kerf-partition,kerf-collectives,kerf-call-runtime,"
+                   "convert-elementwise-to-linalg,one-shot-bufferize{bufferize-function-boundaries "
+                   "function-boundary-type-conversion=identity-layout-map},buffer-deallocation-pipeline,"
+                   "convert-bufferization-to-memref,convert-linalg-to-loops,convert-scf-to-cf,expand-strided-metadata,"
+                   "lower-affine,convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts)", out / "annotated.mlir")
+checks.expect("calls of the runtime in LLVM", "llvm.call @kerf_rank_collective" in lowered and "llvm.func @_mlir_ciface_mlp" in lowered
+              and "@mlp_ranks(" in lowered and not re.search(r"\b(dist|bufferization|memref)\.", lowered), lowered[:3000])
+
 # The same annotations, propagated by Kerf and partitioned by upstream's own pass, in one run.
 shard = succeeds("upstream's partition", shutil.which("mlir-opt") or "mlir-opt-22", f"--load-pass-plugin={plugin}",
                  f"--load-dialect-plugin={plugin}",

@@ -126,6 +126,14 @@ func.func @moves(%x: tensor<2x3xf8E4M3FN>) -> tensor<8x3xf8E4M3FN> {
   return %0 : tensor<8x3xf8E4M3FN>
 }
 
+// What others say of arguments stays, what the planner said goes.
+// CHECK-LABEL: func.func @attributes(
+// CHECK-SAME: !llvm.ptr, %{{.*}}: i64, %{{.*}}: tensor<2xf32> {bufferization.writable = false}) -> tensor<2xf32>
+func.func @attributes(%x: tensor<2xf32> {bufferization.writable = false, kerf.name = "x"}) -> (tensor<2xf32> {kerf.name = "y"}) {
+  %0 = dist.all_reduce %x prod ["dp"] : tensor<2xf32> -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
 // No op of dist: left as it is.
 // CHECK-LABEL: func.func @local(
 // CHECK-SAME: %{{.*}}: tensor<4xf32>) -> tensor<4xf32>
