@@ -51,7 +51,7 @@ void check(NativeContext &native, const Program &each, unsigned seed,
   std::string local = textOf(*module), why;
   auto program = NativeProgram::create(
       *module, why,
-      "func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,"
+      "func.func(tosa-to-scf,tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,"
       "tosa-to-tensor),canonicalize,cse");
   ASSERT_TRUE(program) << why << local;
   std::vector<std::unique_ptr<HostBuffer>> held;
