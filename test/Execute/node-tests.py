@@ -76,7 +76,7 @@ def table(cases, results, interpreter):
     for name in sorted(groups, key=str.lower):
         members = groups[name]
         reasons = collections.Counter(
-            why for why in (short(results[1][member]) for member in members) if why)
+            why for why in (short(results[1][member], member) for member in members) if why)
         text = "; ".join(why if number == len(members) else f"{number}: {why}" for why, number in reasons.most_common())
         counts = [len(members), *(len(each.intersection(members)) for each in passes)]
         lines.append(f"| {name} | " + " | ".join(map(str, counts)) + f" | {text} |")
@@ -85,7 +85,7 @@ def table(cases, results, interpreter):
         causes = collections.defaultdict(list)
         for name, verdict in sorted(results[count].items()):
             if verdict[0] != "pass" and (count == 1 or results[1][name][0] == "pass"):
-                causes[short(verdict)].append(name)
+                causes[short(verdict, name)].append(name)
         if not causes:
             lines.append("None.")
         for why, names in sorted(causes.items(), key=lambda each: (-len(each[1]), each[0])):
@@ -93,14 +93,14 @@ def table(cases, results, interpreter):
     return "\n".join(lines) + "\n"
 
 
-def short(verdict):
+def short(verdict, name):
     """Why not, with what differs from case to case left out."""
     kind, why = verdict
     if kind == "pass":
         return ""
     why = re.sub(r" \(operator set \d+\)", "", why)
     why = re.sub(r"--constant: \S*: element type", "element type", why)
-    return "wrong numbers" if kind == "differ" else why.replace("|", "\\|")
+    return KNOWN.get(name, "wrong numbers") if kind == "differ" else why.replace("|", "\\|")
 
 
 def one_in_eight(name):
