@@ -3,8 +3,8 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=dp=3" 2>&1 | FileCheck %s --check-prefix=MESH
 // MESH: error: option mesh: degrees multiply to 3, expected a divisor of 4 devices
 
-// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard=w=[{},{dp}]" 2>&1 | FileCheck %s --check-prefix=HINT
-// HINT: error: option shard: '[{},{dp}]' is not a legal sharding of 'w'
+// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard=w=[{tp},{tp}]" 2>&1 | FileCheck %s --check-prefix=HINT
+// HINT: error: option shard: '[{tp},{tp}]' is not a legal sharding of 'w'
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 memory-limit=100" 2>&1 | FileCheck %s --check-prefix=MEMORY
 // MEMORY: error: no plan fits in memory: every plan needs at least {{[0-9]+}} bytes ({{[0-9.]+}} KiB) per device, the limit is 100 bytes per device
