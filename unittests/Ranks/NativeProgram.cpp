@@ -25,7 +25,7 @@ using namespace kerf::test;
 namespace {
 
 constexpr llvm::StringLiteral kLower = R"(
-  one-shot-bufferize{bufferize-function-boundaries
+  one-shot-bufferize{allow-return-allocs-from-loops bufferize-function-boundaries
                      function-boundary-type-conversion=identity-layout-map},
   buffer-deallocation-pipeline, convert-bufferization-to-memref,
   convert-linalg-to-loops, convert-scf-to-cf,
