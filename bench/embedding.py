@@ -3,8 +3,8 @@
 
 What Kerf's passes cost on modules of other compilers. A net of layers, each a product with a weight of its own, a tanh, a
 residual sum and a scaling, is written as linalg, math and arith, and once more in nn. Of the first: microseconds for each op
-that kerf-propagate (from one annotation) and kerf-partition take, at a tenth of --ops and at --ops, so that growth shows. Of
-both: seconds of kerf-plan on four devices, and their ratio. Seconds of the clock as --mlir-timing has them, the least of
+that kerf-propagate (from one annotation) and kerf-partition take, at a tenth of --ops and at --ops, so that growth shows, and
+what MLIR's verifier takes behind each of their passes, which a host may leave out (PassManager::enableVerifier). Of both: seconds of kerf-plan on four devices, and their ratio. Seconds of the clock as --mlir-timing has them, the least of
 --repeat runs; linalg and nn alternate.
 """
 import argparse
@@ -42,13 +42,13 @@ def module(ops, dialect, annotated):
     return "\n".join([*lines, f"  return {last} : {T}", "}"]) + "\n"
 
 
-def seconds(kerf_opt, text, pipeline, passes):
+def seconds(kerf_opt, text, pipeline, passes, verify=True):
     """Of these passes, by name, from --mlir-timing."""
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.write(text)
         file.flush()
         run = subprocess.run([kerf_opt, file.name, f"--pass-pipeline={pipeline}", "--mlir-timing", "--mlir-disable-threading",
-                              "--mlir-timing-display=list", "-o", "/dev/null"], capture_output=True, text=True, check=True)
+                              "--mlir-timing-display=list", f"--verify-each={int(verify)}", "-o", "/dev/null"], capture_output=True, text=True, check=True)
     found = re.findall(r"^\s*(?:[0-9.]+ \([^)]*\)\s+)?([0-9.]+) \([^)]*\)\s+(\S+)", run.stderr, re.M)
     times = {}
     for value, name in found:
@@ -71,16 +71,19 @@ def main():
         text = module(ops, "linalg", annotated=True)
         runs = []
         for _ in range(options.repeat):
-            propagate, _ = seconds(options.kerf_opt, text, "builtin.module(kerf-propagate)", ["Propagate"])
-            _, times = seconds(options.kerf_opt, text, "builtin.module(kerf-propagate,kerf-partition)", ["Propagate"])
-            partition = sum(value for name, value in times.items()
-                            if name not in ("Propagate", "Parser", "Output", "root", "Rest", "Total", "Pipeline"))
-            runs.append((propagate, partition))
-        propagate, partition = (min(each) for each in zip(*runs))
-        row = {"ops": ops, "propagate_us_per_op": 1e6 * propagate / ops, "partition_us_per_op": 1e6 * partition / ops}
+            measured = []
+            for verify in (False, True):
+                _, times = seconds(options.kerf_opt, text, "builtin.module(kerf-propagate,kerf-partition)", ["Propagate"], verify)
+                measured.append((times["Propagate"], sum(
+                    value for name, value in times.items()
+                    if name not in ("Propagate", "Parser", "Output", "root", "Rest", "Total", "Pipeline"))))
+            (propagate, partition), verified = measured
+            runs.append((propagate, partition, sum(verified) - propagate - partition))
+        propagate, partition, verifier = (1e6 * min(each) / ops for each in zip(*runs))
+        row = {"ops": ops, "propagate_us_per_op": propagate, "partition_us_per_op": partition, "verifier_us_per_op": verifier}
         result["passes"].append(row)
-        print(f"{ops:6} ops: kerf-propagate {row['propagate_us_per_op']:.1f} us, kerf-partition "
-              f"{row['partition_us_per_op']:.1f} us for each op", flush=True)
+        print(f"{ops:6} ops: kerf-propagate {propagate:.1f} us, kerf-partition {partition:.1f} us, the verifier behind their "
+              f"passes {verifier:.1f} us for each op", flush=True)
     times = {"linalg": [], "nn": []}
     plan = "builtin.module(kerf-plan{devices=4})"
     for _ in range(options.repeat):

@@ -103,7 +103,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   lookAt();
   std::string reason = attempt.summary.reason;
   int64_t peak = attempt.summary.peakMemoryBytes;
-  Attempt best;
+  Attempt best, smallest;
   bool found = false;
   for (int tries = 0;
        tries < kSolutions && tooMuch - tooLittle > tooMuch / 100 && !isEnough();
@@ -123,6 +123,12 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     if (!fits(attempt)) {
       tooMuch = std::min(tried, estimate(attempt.solved.solution));
       lookAt();
+      int64_t own = peakOf(attempt.stages);
+      if (own > 0 && own < attempt.rejectedPeak &&
+          (smallest.solved.solution.empty() || own < peakOf(smallest.stages))) {
+        smallest.solved = attempt.solved;
+        smallest.stages = attempt.stages;
+      }
       continue;
     }
     tooLittle = tried;
@@ -140,6 +146,14 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     attempt.solved = std::move(best.solved);
     attempt.stages = std::move(best.stages);
     attempt.summary = best.summary;
+  } else if (!smallest.solved.solution.empty()) {
+    // Predicted to take less than what was laid out: that decides.
+    attempt.solved = std::move(smallest.solved);
+    attempt.allowance = (1 + 1e-9) *
+                        static_cast<double>(peakOf(smallest.stages)) /
+                        static_cast<double>(*limit);
+    summarize(attempt);
+    attempt.summary.lowerBound = bound;
   } else if (!attempt.solved.hasSolution() &&
              attempt.solved.statistics.stoppedBy != "cutoff") {
     attempt.summary.reason = reason + ", and nothing smaller was found";
@@ -255,10 +269,13 @@ void Planner::reject(int64_t laidOutBytes) {
   report();
   auto predicted = static_cast<double>(peakOf(attempt.stages));
   auto limit = static_cast<double>(*memoryLimitOf(options));
-  // What is predicted to take less than this by the share that was missed.
+  // The next one is to take less by what this one was wrong by, and by more the
+  // oftener that was not enough.
+  double less = 1 - 0.005 * static_cast<double>(int64_t(1) << attempt.tries);
   attempt.allowance =
-      0.995 * std::min({attempt.allowance, predicted / limit,
-                        predicted / static_cast<double>(laidOutBytes)});
+      less * std::min({attempt.allowance, predicted / limit,
+                       predicted / static_cast<double>(laidOutBytes)});
+  attempt.rejectedPeak = peakOf(attempt.stages);
   if (++attempt.tries < kLaidOut) {
     double bound = attempt.summary.lowerBound;
     makeFit(attempt, options.deadlineSeconds > 0

@@ -32,7 +32,8 @@ struct Attempt {
   Solution cheapest;
   /// The memory limit makes it cost more, or leaves it no plan.
   bool isShort = false;
-  int tries = 0; ///< solutions that were laid out and took too much
+  int tries = 0;            ///< solutions that were laid out and took too much
+  int64_t rejectedPeak = 0; ///< what the last of them was predicted to take
 
   /// There is no plan, which is proven.
   bool cannotBe() const {

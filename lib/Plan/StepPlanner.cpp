@@ -128,6 +128,14 @@ std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
   return found;
 }
 
+std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::trustLess() {
+  for (Variant &variant : variants) {
+    compare();
+    variant.planner->trustLess();
+  }
+  return best();
+}
+
 void StepPlanner::compare() {
   for (Variant &variant : variants) {
     double cost = std::numeric_limits<double>::infinity();
@@ -181,13 +189,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   if (first && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   auto [variant, found] = best();
-  if (found && !found->summary.reason.empty()) {
-    for (Variant &each : variants) {
-      compare();
-      each.planner->trustLess();
-    }
-    std::tie(variant, found) = best();
-  }
+  if (found && !found->summary.reason.empty())
+    std::tie(variant, found) = trustLess();
   if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
     return stopped();
   if (!first)
@@ -313,10 +316,7 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
 void StepPlanner::reject(int64_t laidOutBytes) {
   if (leastLaidOut == std::numeric_limits<int64_t>::max())
     firstRejection = asItIs().elapsed();
-  if (laidOutBytes < leastLaidOut) {
-    leastLaidOut = laidOutBytes;
-    leastLaidOutName = writtenName;
-  }
+  noteLaidOut(laidOutBytes, writtenName);
   compare();
   written->planner->reject(laidOutBytes);
   compare();
@@ -329,19 +329,57 @@ void StepPlanner::reject(int64_t laidOutBytes) {
     }
 }
 
-FailureOr<PlanResult> StepPlanner::next(ModuleOp target, std::string &message) {
+void StepPlanner::noteLaidOut(int64_t bytes, const std::string &name) {
+  if (bytes >= leastLaidOut)
+    return;
+  leastLaidOut = bytes;
+  leastLaidOutName = name;
+}
+
+FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
   double seconds = asItIs().elapsed() - firstRejection;
   auto [variant, found] = best();
   if (found->summary.reason.empty() && seconds < kMaxSeconds)
     return write(*variant, *found, target);
-  message =
-      (asItIs().isStopped() ? "planning was ended before there was a plan"
-                            : "no plan was found") +
-      std::string(" that fits in memory: the smallest that was laid out, ") +
-      leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
-      " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
-      candidateNotes(summaries());
   return failure();
+}
+
+std::string StepPlanner::refusal() const {
+  return (asItIs().isStopped() ? "planning was ended before there was a plan"
+                               : "no plan was found") +
+         std::string(" that fits in memory: the smallest that was laid out, ") +
+         leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
+         " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
+         candidateNotes(summaries());
+}
+
+FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
+  PlanError error = PlanError::None;
+  std::string message;
+  Attempt *first = asItIs().search(error, message);
+  if (first && mayHoldLess() && asItIs().isLimitBinding())
+    searchVariants();
+  auto [variant, found] = best();
+  if (found && !found->summary.reason.empty())
+    std::tie(variant, found) = trustLess();
+  if (!found || !found->summary.reason.empty())
+    return failure();
+  return write(*variant, *found, target);
+}
+
+double StepPlanner::lowerBound() const {
+  double least =
+      unsearched.empty() ? std::numeric_limits<double>::infinity() : 0;
+  for (const Variant &variant : variants)
+    least = std::min(least, variant.planner->lowerBound());
+  return least;
+}
+
+bool StepPlanner::hasTimeLeft() const {
+  return !asItIs().isStopped() &&
+         asItIs().elapsed() - firstRejection < kMaxSeconds / 3 &&
+         (options.deadlineSeconds <= 0 ||
+          asItIs().elapsed() < options.deadlineSeconds / 2);
 }
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
@@ -397,9 +435,36 @@ FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
   return planner->run(target, error, message);
 }
 
+/// Shares of the limit for which plans are searched once more where those for
+/// the limit itself have all taken too much: which solutions a search comes
+/// upon depends on the limit, and what keeps a tighter one keeps this one.
+static constexpr double kTighter[] = {0.96, 0.9, 0.82};
+
 FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
                                            ModuleOp target,
                                            std::string &message) {
-  planner->reject(laidOutBytes);
-  return planner->next(target, message);
+  StepPlanner &current = tighter ? *tighter : *planner;
+  current.reject(laidOutBytes);
+  if (tighter)
+    planner->noteLaidOut(laidOutBytes, tighter->nameOfWritten());
+  FailureOr<PlanResult> next = current.next(target);
+  auto limit = static_cast<double>(*memoryLimitOf(options));
+  PlanError error = PlanError::None;
+  while (failed(next) && numTighter < std::size(kTighter) &&
+         planner->hasTimeLeft()) {
+    PlanOptions own = options;
+    own.memoryLimitBytes = static_cast<int64_t>(kTighter[numTighter++] * limit);
+    tighter = std::make_unique<StepPlanner>(
+        *module, functionOf(*module, error, message), own);
+    next = tighter->runQuietly(target);
+  }
+  if (failed(next)) {
+    message = planner->refusal();
+  } else if (tighter) {
+    // Plans for the whole limit may cost less.
+    next->lowerBound = std::min(next->lowerBound, planner->lowerBound());
+    next->gap =
+        next->cost > 0 ? (next->cost - next->lowerBound) / next->cost : 0;
+  }
+  return next;
 }

@@ -28,7 +28,19 @@ public:
                                   std::string &message);
   /// See Planning.
   void reject(int64_t laidOutBytes);
-  mlir::FailureOr<PlanResult> next(mlir::ModuleOp target, std::string &message);
+  mlir::FailureOr<PlanResult> next(mlir::ModuleOp target);
+  /// Why next() has failed.
+  std::string refusal() const;
+  /// As run(), without a reason where there is no plan.
+  mlir::FailureOr<PlanResult> runQuietly(mlir::ModuleOp target);
+  /// A plan of another planner took so much.
+  void noteLaidOut(int64_t bytes, const std::string &name);
+  /// The mesh of the plan that was written last.
+  const std::string &nameOfWritten() const { return writtenName; }
+  /// What every plan costs at least.
+  double lowerBound() const;
+  /// Whether there is time for other planners.
+  bool hasTimeLeft() const;
   /// As run(), and nothing is written.
   Tried tryOut();
 
@@ -45,6 +57,7 @@ private:
   };
 
   Planner &asItIs() { return *variants.front().planner; }
+  const Planner &asItIs() const { return *variants.front().planner; }
   /// Whether other kinds are candidates at all.
   bool mayHoldLess();
   bool mayRecompute();
@@ -59,6 +72,8 @@ private:
   /// Tells each planner what the others have found.
   void compare();
   std::pair<Variant *, Attempt *> best();
+  /// The same once Planner::trustLess() has looked for more.
+  std::pair<Variant *, Attempt *> trustLess();
   mlir::FailureOr<PlanResult> write(Variant &variant, Attempt &best,
                                     mlir::ModuleOp target);
   PlanResult describe(Variant &variant, Attempt &best);

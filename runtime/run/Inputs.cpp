@@ -145,9 +145,10 @@ GivenInput fitting(const DataArray &array, const std::string &file,
     wrong(is);
   if (!exactConversion(array.dtype, input.dtype)) {
     std::string name = numpyName(input.dtype);
-    wrong(
-        cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
-            name.empty() ? "" : "; NumPy's .astype(\"" + name + "\") rounds"));
+    wrong(cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
+              name.empty()
+                  ? ""
+                  : "; NumPy's .astype(\"" + name + "\") converts what fits"));
   }
   return given;
 }

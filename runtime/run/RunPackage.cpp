@@ -20,6 +20,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <sys/stat.h>
 
@@ -280,6 +281,11 @@ void Runner::printSummary() {
         high = std::max(high, value);
         sum += value;
       }
+      if (std::isnan(sum)) // its sign says nothing
+        sum = std::numeric_limits<double>::quiet_NaN();
+      if (std::any_of(values.begin(), values.end(),
+                      [](double value) { return std::isnan(value); }))
+        low = high = sum = std::numeric_limits<double>::quiet_NaN();
       line += cat(", min ", low, ", max ", high, ", mean ",
                   sum / static_cast<double>(values.size()));
     }

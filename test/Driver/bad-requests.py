@@ -78,6 +78,8 @@ PLAN = [  # name, arguments after the model, exit code, patterns
     ("dim-text", ["--dim=batch", "--devices=2"], 2, ["batch"]),
     ("micro-batches", ["--devices=2", "--mesh=pp=2", "--micro-batches=0"], 2, ["micro-batches"]),
     ("hint-syntax", ["--devices=2", "--shard=x=[{tp]"], 2, [r"\[\{tp\]|\{tp"]),
+    ("hint-brackets", ["--devices=2", "--mesh=tp=2", "--shard=node_gelu=[{tp},{}"], 2, ["brackets do not match"]),
+    ("memory-huge", ["--devices=2", "--memory-limit=99999999999TiB"], 2, ["'99999999999TiB' is more than 2.63 bytes"]),
     ("hint-nobody", ["--devices=2", "--shard=nobody_has_this=[{tp},{}]"], 2, ["nobody_has_this"]),
     ("hint-regex", ["--devices=2", "--shard=(=[{tp},{}]"], 2, [r"\("]),
     ("hint-axis", ["--devices=2", "--mesh=tp=2", "--shard=node_gelu=[{zz},{}]"], 2, ["no mesh has an axis 'zz', expected tp"]),

@@ -38,6 +38,15 @@ expect_error(checks, "micro-batches inside of a row", ["plan", halves, "--device
              ["--micro-batches: the model cannot be cut into 4 along its batch", "other numbers of them"])
 checks.expect("micro-batches of rows", kerf("plan", halves, "--devices=cpu:2", "--mesh=tp=2", "--micro-batches=2").returncode == 0)
 
+# What was laid out under a limit that it did not keep is found again under all that it keeps.
+refused = kerf("plan", models / "gpt2-small/model.onnx", "--dim=batch=2", "--devices=cpu:2", "--memory-limit=268787B")
+needs = re.search(r"the smallest that was laid out, x=2 with \d+ micro-batches, needs (\d+) bytes", refused.stderr)
+checks.expect("laid out and refused", refused.returncode == 4 and needs, refused.stderr)
+for percent in (100, 102, 105, 108, 111) if needs else ():
+    limit = int(needs[1]) * percent // 100
+    kept = kerf("plan", models / "gpt2-small/model.onnx", "--dim=batch=2", "--devices=cpu:2", f"--memory-limit={limit}B")
+    checks.expect(f"fits in {percent}% of what was laid out", kept.returncode == 0, kept.stderr)
+
 # Memory: what is known is tried here once more, and that it is not far above what fits.
 SMALLEST = r"note: the smallest plan that is known needs about (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),

@@ -456,9 +456,12 @@ int64_t kerf::tool::parseBytes(const std::string &text,
       {"GB", 1e9},       {"TB", 1e12},         {"KiB", 1024.},
       {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
   for (const auto &[name, factor] : units)
-    if (end != text.c_str() && unit == name && value >= 0 &&
-        value * factor < 9e18)
+    if (end != text.c_str() && unit == name && value >= 0) {
+      if (!(value * factor < 9e18))
+        throw Failure{
+            kUsage, flag + ": '" + text + "' is more than 2^63 bytes", {}};
       return static_cast<int64_t>(std::llround(value * factor));
+    }
   throw Failure{kUsage,
                 flag + ": '" + text +
                     "' is not a size, expected a number and one of B, KB, MB, "

@@ -46,7 +46,25 @@ splitAtEquals(const std::string &text, const std::string &flag, bool last) {
         flag + ": '" + text + "', expected " +
             (last ? "REGEX=[{axis},{}]" : "NAME=@FILE.npy or NAME=1,2,3"),
         {}};
-  return {text.substr(0, equals), text.substr(equals + 1)};
+  std::string value = text.substr(equals + 1);
+  // Brackets that do not match are a slip that a search would not show.
+  std::string open;
+  bool matches = true;
+  for (char c : last ? value : std::string()) {
+    if (c == '[' || c == '{' || c == '(')
+      open += c == '[' ? ']' : c == '{' ? '}' : ')';
+    else if (c == ']' || c == '}' || c == ')') {
+      matches &= !open.empty() && open.back() == c;
+      if (!open.empty())
+        open.pop_back();
+    }
+  }
+  if (!matches || !open.empty())
+    throw Failure{kUsage,
+                  flag + ": '" + text +
+                      "': brackets do not match, expected REGEX=[{axis},{}]",
+                  {}};
+  return {text.substr(0, equals), value};
 }
 
 template <typename T> static T parsed(llvm::Expected<T> result) {

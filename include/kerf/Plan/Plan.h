@@ -209,6 +209,9 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PlanOptions options;
   std::unique_ptr<StepPlanner> planner;
+  /// Of a tighter limit, once nothing was found for this one.
+  std::unique_ptr<StepPlanner> tighter;
+  size_t numTighter = 0; ///< tighter limits that were tried
 };
 
 /// Sets the shardings, stages and mesh that a plan.json names. Values that the
