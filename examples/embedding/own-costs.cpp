@@ -1,7 +1,8 @@
 // A compiler that plans with costs, a machine and a mesh of its own. Its
 // products take three times the operations that Kerf counts, say since it
 // multiplies float32 as three products of bfloat16; its machine has four
-// devices of OPERATIONS per second on a slow bus, in a mesh of rows and columns.
+// devices of OPERATIONS per second on a slow bus, in a mesh of rows and
+// columns.
 //   own-costs FILE OPERATIONS
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Embed/Embed.h"
@@ -57,8 +58,8 @@ int main(int argc, char **argv) {
   if (argc != 3 || StringRef(argv[2]).getAsDouble(operations))
     return 2;
   DialectRegistry registry;
-  registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                  math::MathDialect>();
+  registry
+      .insert<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect>();
   // Before Kerf's: of several models of an op the first counts.
   registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {
     linalg::MatmulOp::attachInterface<ProductCost>(*context);
@@ -82,8 +83,7 @@ int main(int argc, char **argv) {
   kerf::buildCollectivesPipeline(passes);
   if (failed(passes.run(*module)))
     return 1;
-  const kerf::plan::CandidateSummary &best =
-      planned.result->candidates.front();
+  const kerf::plan::CandidateSummary &best = planned.result->candidates.front();
   llvm::outs() << llvm::format("%.6e seconds, ", best.seconds)
                << best.totalBytes << " bytes\n";
 }
