@@ -32,12 +32,12 @@ static HandlerTable tableOf(llvm::ArrayRef<void (*)(HandlerTable &)> groups) {
 
 const HandlerTable &kerf::onnx_import::handlers(llvm::StringRef domain) {
   static const HandlerTable onnx = tableOf(
-      {addElementwise, addActivations,     addAttention,    addContractions,
-       addControlFlow, addConvTranspose,   addIndexing,     addLinearAttention,
-       addLosses,      addMicrosoftInOnnx, addQuantization, addRandom,
-       addRecurrent,   addResize,          addRows,         addSampling,
-       addScatter,     addSequences,       addShapeOps,     addSignal,
-       addSources,     addWindows});
+      {addElementwise, addActivations,   addAttention, addContractions,
+       addControlFlow, addConvTranspose, addIndexing,  addLinearAttention,
+       addLosses,      addQuantization,  addRandom,    addRecurrent,
+       addResize,      addRows,          addSampling,  addScatter,
+       addSequences,   addShapeOps,      addSignal,    addSources,
+       addWindows});
   // What ONNX Runtime's optimizer and its generation tool write.
   static const HandlerTable microsoft =
       tableOf({addMicrosoft, addMicrosoftAttention});

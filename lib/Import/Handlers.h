@@ -57,8 +57,6 @@ void addIndexing(HandlerTable &table);
 void addLinearAttention(HandlerTable &table);
 void addLosses(HandlerTable &table);
 void addMicrosoft(HandlerTable &table);
-/// What ONNX Runtime has put into ai.onnx's domain.
-void addMicrosoftInOnnx(HandlerTable &table);
 void addMicrosoftAttention(HandlerTable &table);
 void addQuantization(HandlerTable &table);
 void addRandom(HandlerTable &table);

@@ -375,11 +375,14 @@ double StepPlanner::lowerBound() const {
   return least;
 }
 
-bool StepPlanner::hasTimeLeft() const {
-  return !asItIs().isStopped() &&
-         asItIs().elapsed() - firstRejection < kMaxSeconds / 3 &&
-         (options.deadlineSeconds <= 0 ||
-          asItIs().elapsed() < options.deadlineSeconds / 2);
+double StepPlanner::secondsLeft() const {
+  if (asItIs().isStopped())
+    return 0;
+  double elapsed = asItIs().elapsed();
+  double left = kMaxSeconds / 3 - (elapsed - firstRejection);
+  if (options.deadlineSeconds > 0)
+    left = std::min(left, options.deadlineSeconds - elapsed);
+  return std::max(left, 0.0);
 }
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
@@ -450,9 +453,14 @@ FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
   FailureOr<PlanResult> next = current.next(target);
   auto limit = static_cast<double>(*memoryLimitOf(options));
   PlanError error = PlanError::None;
-  while (failed(next) && numTighter < std::size(kTighter) &&
-         planner->hasTimeLeft()) {
+  while (failed(next) && numTighter < std::size(kTighter)) {
     PlanOptions own = options;
+    double left = planner->secondsLeft();
+    if (left <= 0)
+      break;
+    // Without a deadline the search ends by itself.
+    if (options.deadlineSeconds > 0)
+      own.deadlineSeconds = left;
     own.memoryLimitBytes = static_cast<int64_t>(kTighter[numTighter++] * limit);
     tighter = std::make_unique<StepPlanner>(
         *module, functionOf(*module, error, message), own);

@@ -39,8 +39,8 @@ public:
   const std::string &nameOfWritten() const { return writtenName; }
   /// What every plan costs at least.
   double lowerBound() const;
-  /// Whether there is time for other planners.
-  bool hasTimeLeft() const;
+  /// Seconds that other planners may take after this one; 0: none are left.
+  double secondsLeft() const;
   /// As run(), and nothing is written.
   Tried tryOut();
 

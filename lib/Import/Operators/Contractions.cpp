@@ -4,6 +4,7 @@
 // are literals (ConstantOfShape) are marked as parameters.
 //
 //===----------------------------------------------------------------------===//
+#include "Contractions.h"
 #include "../Handlers.h"
 
 using namespace kerf;
@@ -34,31 +35,35 @@ static LogicalResult matmul(Node &node) {
   return node.set(node.reshape(product, shape));
 }
 
-/// alpha A B + beta C
-static LogicalResult gemm(Node &node) {
-  if (failed(node.arity(node.opset < 11 ? 3 : 2, 3)))
-    return failure();
+Value kerf::onnx_import::multiplyAndAdd(Node &node) {
   double alpha = node.real("alpha", 1), beta = node.real("beta", 1);
   bool transposeA = node.integer("transA", 0);
   bool transposeB = node.integer("transB", 0);
-  (void)node.integer("broadcast", 0);
-  Value a = node.in(0);
-  Value b = node.parameter(1);
-  if (rankOf(a) != 2 || rankOf(b) != 2)
-    return node.error("inputs have ranks " + Twine(rankOf(a)) + " and " +
-                      Twine(rankOf(b)) + ", expected 2");
+  Value a = node.in(0), b = node.parameter(1);
+  if (rankOf(a) != 2 || rankOf(b) != 2) {
+    (void)node.error("inputs have ranks " + Twine(rankOf(a)) + " and " +
+                     Twine(rankOf(b)) + ", expected 2");
+    return {};
+  }
   Value result = node.matmul(a, b, transposeA, transposeB);
   if (alpha != 1)
     result = node.mul(result, alpha);
   if (!node.has(2) || beta == 0 || !result)
-    return node.set(result);
+    return result;
   Value c = node.parameter(2);
   auto shape = broadcastShapes(shapeOf(c), shapeOf(result));
-  if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(result))
-    return node.error("input 2 does not broadcast to the product");
-  if (beta != 1)
-    c = node.mul(c, beta);
-  return node.set(node.add(result, c));
+  if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(result)) {
+    (void)node.error("input 2 does not broadcast to the product");
+    return {};
+  }
+  return node.add(result, beta == 1 ? c : node.mul(c, beta));
+}
+
+static LogicalResult gemm(Node &node) {
+  if (failed(node.arity(node.opset < 11 ? 3 : 2, 3)))
+    return failure();
+  (void)node.integer("broadcast", 0);
+  return node.set(multiplyAndAdd(node));
 }
 
 static bool parseEinsum(Node &node, std::string equation,

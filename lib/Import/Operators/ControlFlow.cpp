@@ -109,6 +109,15 @@ static LogicalResult tooMany(Node &node, int64_t count) {
                           Twine(count).str());
 }
 
+static LogicalResult importIteration(Node &node, const onnx::GraphProto &body,
+                                     int64_t iteration,
+                                     ArrayRef<Value> arguments,
+                                     Values &results) {
+  std::string prefix = node.name + "/" + std::to_string(iteration) + "/";
+  return node.importer.importSubgraph(body, node.scope, prefix, arguments,
+                                      results);
+}
+
 static LogicalResult loop(Node &node) {
   if (failed(node.arity(0, 1 << 16, 1 << 16)))
     return failure();
@@ -148,10 +157,7 @@ static LogicalResult loop(Node &node) {
     Values arguments{node.scalar(double(iteration), i64), node.scalar(1, i1)};
     llvm::append_range(arguments, carried);
     Values results;
-    if (failed(node.importer.importSubgraph(*body, node.scope,
-                                            node.name + "/" +
-                                                std::to_string(iteration) + "/",
-                                            arguments, results)))
+    if (failed(importIteration(node, *body, iteration, arguments, results)))
       return failure();
     if (llvm::is_contained(results, Value()))
       return giveNothing(node);
@@ -241,10 +247,7 @@ static LogicalResult scan(Node &node) {
     }
     if (llvm::is_contained(arguments, Value()))
       return node.fail();
-    if (failed(node.importer.importSubgraph(*body, node.scope,
-                                            node.name + "/" +
-                                                std::to_string(iteration) + "/",
-                                            arguments, results)))
+    if (failed(importIteration(node, *body, iteration, arguments, results)))
       return failure();
     if (llvm::is_contained(results, Value()))
       return giveNothing(node);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 #include "Activations.h"
+#include "Contractions.h"
 #include "Images.h"
 #include "Indexing.h"
 
@@ -131,26 +132,6 @@ template <bool isSimple> static LogicalResult skipNorm(Node &node) {
                          epsilon));
 }
 
-/// In ai.onnx's domain, where ONNX Runtime puts it: RMSNormalization.
-static LogicalResult simplifiedNorm(Node &node) {
-  if (failed(node.arity(2, 2, 2)))
-    return failure();
-  Value x = node.in(0);
-  auto axis = node.axisWithin(node.integer("axis", -1), rankOf(x));
-  double epsilon = node.real("epsilon", 1e-5f);
-  (void)node.integer("stash_type", 1);
-  if (!axis)
-    return failure();
-  if (node.wants(1))
-    return node.unsupported("statistics as outputs of operator " +
-                            node.proto.op_type());
-  if (*axis != rankOf(x) - 1)
-    return node.unsupported("an axis that is not the last one, of operator " +
-                            node.proto.op_type());
-  return node.set(
-      normOf(node, x, node.parameter(1), Value(), /*isSimple=*/true, epsilon));
-}
-
 /// Rows of a table; null where there is no table.
 static Value rowsOf(Node &node, Value table, Value ids) {
   if (!table || !ids)
@@ -244,26 +225,12 @@ static LogicalResult fusedConv(Node &node) {
 static LogicalResult fusedGemm(Node &node) {
   if (failed(node.arity(2, 3)))
     return failure();
-  double alpha = node.real("alpha", 1), beta = node.real("beta", 1);
-  bool transposeA = node.integer("transA", 0);
-  bool transposeB = node.integer("transB", 0);
   SmallVector<double> parameters;
   for (const char *name :
        {"activation_alpha", "activation_beta", "activation_gamma"})
     if (node.hasAttribute(name))
       parameters.push_back(node.real(name, 0));
-  Value a = node.in(0), b = node.parameter(1);
-  if (rankOf(a) != 2 || rankOf(b) != 2)
-    return node.error("inputs have ranks " + Twine(rankOf(a)) + " and " +
-                      Twine(rankOf(b)) + ", expected 2");
-  Value y = node.matmul(a, b, transposeA, transposeB);
-  if (alpha != 1)
-    y = node.mul(y, alpha);
-  if (node.has(2) && beta != 0) {
-    Value c = node.parameter(2);
-    y = node.add(y, beta == 1 ? c : node.mul(c, beta));
-  }
-  return node.set(activate(node, y, parameters));
+  return node.set(activate(node, multiplyAndAdd(node), parameters));
 }
 
 void kerf::onnx_import::addMicrosoft(HandlerTable &table) {
@@ -278,8 +245,4 @@ void kerf::onnx_import::addMicrosoft(HandlerTable &table) {
   table.add("SkipLayerNormalization", 1, skipNorm<false>);
   table.add("SkipSimplifiedLayerNormalization", 1, skipNorm<true>);
   table.add("EmbedLayerNormalization", 1, embedLayerNorm);
-}
-
-void kerf::onnx_import::addMicrosoftInOnnx(HandlerTable &table) {
-  table.add("SimplifiedLayerNormalization", 1, simplifiedNorm);
 }

@@ -88,33 +88,30 @@ static std::optional<Integers> shapeOfResult(Node &node, bool isLike) {
   return shape;
 }
 
-template <bool isLike> static LogicalResult randomUniform(Node &node) {
+/// offset + scale times numbers of a distribution.
+static LogicalResult
+setDrawn(Node &node, bool isLike, double offset, double scale,
+         Value (*draw)(Node &, ArrayRef<int64_t>, int64_t)) {
   auto shape = shapeOfResult(node, isLike);
   if (!shape)
     return failure();
+  bool asInput = isLike && isa<FloatType>(elementOf(node.in(0)));
+  Type type = typeOfResult(node, asInput ? elementOf(node.in(0))
+                                         : node.ops.getF32Type());
+  if (!type)
+    return failure();
+  Value drawn = draw(node, *shape, seedOf(node));
+  return node.set(node.cast(node.add(node.mul(drawn, scale), offset), type));
+}
+
+template <bool isLike> static LogicalResult randomUniform(Node &node) {
   double low = node.real("low", 0), high = node.real("high", 1);
-  Type f32 = node.ops.getF32Type();
-  Type type = typeOfResult(node, isLike && isa<FloatType>(elementOf(node.in(0)))
-                                     ? elementOf(node.in(0))
-                                     : f32);
-  Value u = uniform(node, *shape, seedOf(node));
-  return type
-             ? node.set(node.cast(node.add(node.mul(u, high - low), low), type))
-             : failure();
+  return setDrawn(node, isLike, low, high - low, uniform);
 }
 
 template <bool isLike> static LogicalResult randomNormal(Node &node) {
-  auto shape = shapeOfResult(node, isLike);
-  if (!shape)
-    return failure();
   double mean = node.real("mean", 0), scale = node.real("scale", 1);
-  Type f32 = node.ops.getF32Type();
-  Type type = typeOfResult(node, isLike && isa<FloatType>(elementOf(node.in(0)))
-                                     ? elementOf(node.in(0))
-                                     : f32);
-  Value z = normal(node, *shape, seedOf(node));
-  return type ? node.set(node.cast(node.add(node.mul(z, scale), mean), type))
-              : failure();
+  return setDrawn(node, isLike, mean, scale, normal);
 }
 
 /// True with the probability that the input says.

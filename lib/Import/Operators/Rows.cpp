@@ -232,8 +232,11 @@ static LogicalResult layerNorm(Node &node) {
 }
 
 static LogicalResult rmsNorm(Node &node) {
-  if (failed(node.arity(2, 2)))
+  if (failed(node.arity(2, 2, 2)))
     return failure();
+  if (node.wants(1))
+    return node.unsupported("statistics as outputs of operator " +
+                            node.proto.op_type());
   Value x = node.in(0);
   auto axis = node.axisWithin(node.integer("axis", -1), rankOf(x));
   double epsilon = node.real("epsilon", 1e-5f);
@@ -375,6 +378,8 @@ void kerf::onnx_import::addRows(HandlerTable &table) {
   table.add("LogSoftmax", 1, softmaxLike<LogSoftmaxOp>);
   table.add("LayerNormalization", 17, layerNorm);
   table.add("RMSNormalization", 23, rmsNorm);
+  // ONNX Runtime's name of it, in this domain.
+  table.add("SimplifiedLayerNormalization", 1, rmsNorm);
   table.add("InstanceNormalization", 1, instanceNorm);
   table.add("GroupNormalization", 18, groupNorm);
   table.add("MeanVarianceNormalization", 9, meanVarianceNorm);
