@@ -54,6 +54,8 @@ static Value alongside(Node &node, Value parameter, Value x, int64_t axis,
 
 /// round(x) + zero within the range of the type, as that.
 static Value saturate(Node &node, Value x, Value zero, Type to) {
+  if (!x)
+    return {};
   auto type = cast<IntegerType>(to);
   unsigned width = type.getWidth();
   double low = type.isUnsigned() ? 0 : -std::ldexp(1, int(width) - 1);

@@ -192,6 +192,8 @@ static LogicalResult recurrent(Node &node, const Kind &kind) {
     return node.error("X, W and R have ranks " + Twine(rankOf(x)) + ", " +
                       Twine(rankOf(weights)) + " and " + Twine(rankOf(again)) +
                       ", expected 3");
+  if (!isa<FloatType>(elementOf(x)))
+    return node.error("X has an integer type, expected a float");
   int64_t hidden = shapeOf(again)[2];
   if (node.integer("hidden_size", hidden) != hidden)
     return node.error("hidden_size contradicts R");
@@ -243,6 +245,8 @@ static LogicalResult recurrent(Node &node, const Kind &kind) {
       cell.hiddenBias = node.slice(own, 0, rows, rows);
     }
     Value inputs = node.matmul(x, rowOf(node, weights, d), false, true);
+    if (!inputs)
+      return node.fail();
     Value h =
         first ? rowOf(node, first, d) : node.splat({batch, hidden}, 0, element);
     Value c = firstCell ? rowOf(node, firstCell, d)
