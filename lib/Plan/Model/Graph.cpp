@@ -21,9 +21,13 @@ static bool hasSeveralUses(Value value) {
 }
 
 ValueNames::ValueNames(func::FuncOp function) {
+  // By base: numbers below this one are taken. A node may become many ops, so
+  // they are not tried again for each.
+  llvm::StringMap<int64_t> next;
   auto add = [&](Value value, StringRef base) {
     std::string name = base.empty() ? "value" : base.str();
-    for (int64_t count = 2; values.count(name); ++count)
+    int64_t &count = next.try_emplace(base, 2).first->second;
+    for (; values.count(name); ++count)
       name = (base + "#" + Twine(count)).str();
     values[name] = value;
     names[value] = name;
