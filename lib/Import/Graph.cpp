@@ -127,14 +127,16 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     for (const ModelValue::Dim &dim : describe(input, options.dims).dims)
       if (!dim.symbol.empty() && known.insert(dim.symbol).second)
         symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
+  bool isMisnamed = false;
   for (const auto &[name, size] : options.dims) {
     if (size < 0)
       usage("", "option dim: \"" + name + "\" has size " + Twine(size) +
                     ", expected at least 0");
-    if (!known.contains(name))
-      usage("",
-            "option dim: no input has a dimension \"" + name + "\"" +
-                (symbols.empty() ? std::string() : ", expected " + symbols));
+    if (known.contains(name))
+      continue;
+    isMisnamed = true;
+    usage("", "option dim: no input has a dimension \"" + name + "\"" +
+                  (symbols.empty() ? std::string() : ", expected " + symbols));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {
@@ -181,7 +183,8 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
         block.addArgument(RankedTensorType::get(*shape, element), loc);
     arguments.push_back(&input);
   }
-  if (!report.unboundDims.empty()) {
+  // A size with a wrong name is why there is none with the right one.
+  if (!report.unboundDims.empty() && !isMisnamed) {
     std::string flags;
     for (const std::string &symbol : report.unboundDims)
       flags += " option dim " + symbol + "=SIZE";

@@ -164,6 +164,9 @@ ran = kerf("run", *MLP, "--seed=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=
 time = json.loads((OUT / "run.json").read_text())["time"] if ran.returncode == 0 else {}
 checks.expect("parts of a step", time and 0 < time["compute_seconds"] <= time["step_seconds"] and
               time["exposed_communication_seconds"] <= time["step_seconds"], str(time) + ran.stderr)
+# A misspelt size is one error, not that and its consequence.
+misspelt = kerf("plan", MLP[0], "--dim", "bacth=8")
+checks.expect("one error", misspelt.stderr.count("error: ") == 1, misspelt.stderr)
 # Parameters are not passed over where they are not counted yet.
 shown = kerf("inspect", MLP[0]).stdout
 checks.expect("inspect without sizes", "parameters are counted once" in shown, shown)
