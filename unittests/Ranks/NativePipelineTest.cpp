@@ -85,25 +85,14 @@ void check(NativeContext &native, const Cut &cut) {
   std::string local = textOf(*module), why;
   auto program = NativeProgram::create(*module, why);
   ASSERT_TRUE(program) << why << local;
-  std::vector<std::unique_ptr<HostBuffer>> held;
-  std::vector<HostBuffer *> buffers;
-  for (auto [input, argument] : llvm::zip_equal(inputs, type.getInputs()))
-    held.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(argument), input));
-  for (Type result : type.getResults())
-    held.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(result)));
-  for (auto &buffer : held)
-    buffers.push_back(buffer.get());
+  HostBuffers buffers(type, inputs);
   int64_t sentBytes = 0;
-  why = program->run("layers", buffers, 1, &sentBytes);
+  why = program->run("layers", buffers.all(), 1, &sentBytes);
   ASSERT_EQ(why, "") << local;
   // What is planned is what is sent.
   EXPECT_EQ(sentBytes, planned.result->candidates.front().totalBytes) << local;
   for (size_t i = 0; i < expected->size(); ++i)
-    EXPECT_EQ(interpret::difference(buffers[inputs.size() + i]->tensor(),
-                                    (*expected)[i]),
-              0)
+    EXPECT_EQ(interpret::difference(buffers.result(i), (*expected)[i]), 0)
         << "output " << i << "\n"
         << local;
 }

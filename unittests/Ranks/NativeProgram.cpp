@@ -108,6 +108,18 @@ interpret::Tensor HostBuffer::tensor() const {
   return interpret::fromBytes(type, bytes);
 }
 
+HostBuffers::HostBuffers(FunctionType type, ArrayRef<interpret::Tensor> inputs)
+    : numInputs(inputs.size()) {
+  for (auto [input, argument] : llvm::zip_equal(inputs, type.getInputs()))
+    buffers.push_back(
+        std::make_unique<HostBuffer>(cast<RankedTensorType>(argument), input));
+  for (Type result : type.getResults())
+    buffers.push_back(
+        std::make_unique<HostBuffer>(cast<RankedTensorType>(result)));
+  for (auto &buffer : buffers)
+    pointers.push_back(buffer.get());
+}
+
 std::unique_ptr<NativeProgram>
 NativeProgram::create(ModuleOp module, std::string &why, StringRef between) {
   MLIRContext *context = module.getContext();

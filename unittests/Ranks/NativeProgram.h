@@ -44,6 +44,27 @@ private:
   std::vector<int64_t> fields;
 };
 
+/// The arguments of a native function behind the rank: what it reads, and room
+/// for what it gives.
+class HostBuffers {
+public:
+  HostBuffers(mlir::FunctionType type,
+              llvm::ArrayRef<interpret::Tensor> inputs);
+
+  llvm::ArrayRef<HostBuffer *> all() const { return pointers; }
+  interpret::Tensor input(size_t index) const {
+    return buffers[index]->tensor();
+  }
+  interpret::Tensor result(size_t index) const {
+    return buffers[numInputs + index]->tensor();
+  }
+
+private:
+  size_t numInputs;
+  std::vector<std::unique_ptr<HostBuffer>> buffers;
+  std::vector<HostBuffer *> pointers;
+};
+
 class NativeProgram {
 public:
   /// Lowers a partitioned module, which is changed, and compiles it. Null with

@@ -54,22 +54,12 @@ void check(NativeContext &native, const Program &each, unsigned seed,
       "func.func(tosa-to-scf,tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,"
       "tosa-to-tensor),canonicalize,cse");
   ASSERT_TRUE(program) << why << local;
-  std::vector<std::unique_ptr<HostBuffer>> held;
-  std::vector<HostBuffer *> buffers;
-  for (auto [input, argument] : llvm::zip_equal(inputs, type.getInputs()))
-    held.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(argument), input));
-  for (Type result : type.getResults())
-    held.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(result)));
-  for (auto &buffer : held)
-    buffers.push_back(buffer.get());
-  why = program->run("f", buffers);
+  HostBuffers buffers(type, inputs);
+  why = program->run("f", buffers.all());
   ASSERT_EQ(why, "") << local;
   ++ran;
   for (size_t i = 0; i < expected->size(); ++i)
-    ASSERT_LE(interpret::difference(buffers[inputs.size() + i]->tensor(),
-                                    (*expected)[i]),
+    ASSERT_LE(interpret::difference(buffers.result(i), (*expected)[i]),
               1e-5) // some are in f32
         << "output " << i << "\n"
         << local;

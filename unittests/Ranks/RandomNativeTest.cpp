@@ -81,27 +81,16 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
   auto native = NativeProgram::create(*module, why, kBetween[random() % 3]);
   ASSERT_TRUE(native) << why << local;
 
-  std::vector<std::unique_ptr<HostBuffer>> held;
-  std::vector<HostBuffer *> buffers;
-  auto hold = [&](auto &&...arguments) {
-    held.push_back(std::make_unique<HostBuffer>(arguments...));
-    buffers.push_back(held.back().get());
-  };
-  for (auto [input, argument] : llvm::zip_equal(inputs, type.getInputs()))
-    hold(cast<RankedTensorType>(argument), input);
-  for (Type result : type.getResults())
-    hold(cast<RankedTensorType>(result));
+  HostBuffers buffers(type, inputs);
   // Once more: the program leaves nothing behind, and its inputs as they are.
-  why = native->run("f", buffers, 1 + static_cast<int>(random() % 2));
+  why = native->run("f", buffers.all(), 1 + static_cast<int>(random() % 2));
   ASSERT_EQ(why, "") << local;
   for (size_t i = 0; i < expected->size(); ++i)
-    ASSERT_LE(interpret::difference(buffers[inputs.size() + i]->tensor(),
-                                    (*expected)[i]),
-              1e-9)
+    ASSERT_LE(interpret::difference(buffers.result(i), (*expected)[i]), 1e-9)
         << "output " << i << "\n"
         << local;
   for (size_t i = 0; i < inputs.size(); ++i)
-    ASSERT_EQ(interpret::difference(buffers[i]->tensor(), inputs[i]), 0)
+    ASSERT_EQ(interpret::difference(buffers.input(i), inputs[i]), 0)
         << "input " << i << "\n"
         << local;
 }
