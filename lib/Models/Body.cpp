@@ -94,19 +94,16 @@ enum class Part { Zero, Fixed, Linear, Other };
 
 class LinearityOf {
 public:
-  LinearityOf(linalg::LinalgOp op, ArrayRef<unsigned> group) : op(op) {
-    Block &body = *op.getBlock();
-    for (BlockArgument argument : body.getArguments())
-      parts[argument] = Part::Fixed;
-    for (auto [init, argument] : llvm::enumerate(op.getRegionOutputArgs()))
-      if (isConstantIdentity(op.getDpsInits()[init], ReductionKind::Sum))
-        parts[argument] = Part::Zero;
+  /// `isZero`: of each argument of the body, whether it is known to be 0.
+  LinearityOf(Block &body, ArrayRef<bool> isZero, ArrayRef<unsigned> group)
+      : body(body) {
+    for (auto [argument, zero] : llvm::zip(body.getArguments(), isZero))
+      parts[argument] = zero ? Part::Zero : Part::Fixed;
     for (unsigned operand : group)
       parts[body.getArgument(operand)] = Part::Linear;
   }
 
   bool run() {
-    Block &body = *op.getBlock();
     for (Operation &inner : body.without_terminator()) {
       Part part = partOf(&inner);
       for (Value result : inner.getResults())
@@ -191,8 +188,8 @@ private:
     return Part::Other;
   }
 
-  linalg::LinalgOp op;
-  DenseMap<Value, Part> parts;
+  Block &body;
+  llvm::SmallDenseMap<Value, Part, 8> parts;
 };
 
 } // namespace
@@ -211,18 +208,24 @@ void kerf::models::addLinearGroups(linalg::LinalgOp op, ShardingRule &rule) {
         (!combiner || combiner->kind != ReductionKind::Sum))
       return;
   }
+  Block &body = *op.getBlock();
+  SmallVector<bool> isZero(numOperands, false), isUsed;
+  for (unsigned init = 0; init < op.getNumDpsInits(); ++init)
+    isZero[op.getNumDpsInputs() + init] =
+        isConstantIdentity(op.getDpsInits()[init], ReductionKind::Sum);
+  for (auto [operand, argument] :
+       llvm::zip(op->getOperands(), body.getArguments()))
+    isUsed.push_back(canBeCut(operand.getType()) && !argument.use_empty());
   llvm::SmallDenseSet<unsigned> multipliers, divisors;
   for (unsigned set = 1; set < (1u << numOperands); ++set) {
     SmallVector<unsigned> group;
     for (unsigned operand = 0; operand < numOperands; ++operand)
       if (set >> operand & 1)
         group.push_back(operand);
-    bool areUsed = llvm::all_of(group, [&](unsigned operand) {
-      return canBeCut(op->getOperand(operand).getType()) &&
-             !op.getBlock()->getArgument(operand).use_empty();
-    });
-    LinearityOf linearity(op, group);
-    if (!areUsed || !linearity.run())
+    if (!llvm::all_of(group, [&](unsigned operand) { return isUsed[operand]; }))
+      continue;
+    LinearityOf linearity(body, isZero, group);
+    if (!linearity.run())
       continue;
     rule.linearGroups.push_back(std::move(group));
     multipliers.insert_range(linearity.multipliers);

@@ -109,8 +109,7 @@ class LocalBuilder {
 public:
   LocalBuilder(linalg::LinalgOp global, OpBuilder &builder,
                LocalContext &context)
-      : global(global), rule(structuredRule(global)), builder(builder),
-        context(context) {}
+      : global(global), builder(builder), context(context) {}
 
   SmallVector<Value> build(ValueRange operands, TypeRange types) {
     SmallVector<Value> mine(operands);
@@ -121,11 +120,10 @@ public:
     auto local =
         cast<linalg::LinalgOp>(cloneLocal(global, builder, mine, types));
     SmallVector<unsigned> padded;
-    for (unsigned loop = 0; loop < rule.factors.size(); ++loop)
-      if (rule.factors[loop].kind == FactorKind::Reduction &&
-          rule.factors[loop].masksItself &&
+    for (unsigned loop = 0; loop < global.getNumLoops(); ++loop)
+      if (isCutSum(loop) && rule().factors[loop].masksItself &&
           context.shards(loop) * context.localSize(loop) !=
-              rule.factors[loop].size)
+              rule().factors[loop].size)
         padded.push_back(loop);
     if (!padded.empty())
       local = mask(local, padded);
@@ -134,6 +132,21 @@ public:
   }
 
 private:
+  /// The rule, made where it is asked for: an op of which no loop is cut needs
+  /// none.
+  const ShardingRule &rule() {
+    if (!ownRule)
+      ownRule = structuredRule(global);
+    return *ownRule;
+  }
+
+  /// Whether devices combine their parts of what a loop reduces. Loops are the
+  /// factors of the rule, in order.
+  bool isCutSum(unsigned loop) {
+    return isPlannable(global) && context.shards(loop) > 1 &&
+           rule().factors[loop].kind == FactorKind::Reduction;
+  }
+
   /// The destination on the first device of those that share a sum, its
   /// identity on the others.
   Value countOnce(unsigned init, Value value) {
@@ -144,9 +157,8 @@ private:
       return value;
     Location loc = global.getLoc();
     Value isFirst;
-    for (unsigned loop = 0; loop < rule.factors.size(); ++loop) {
-      if (rule.factors[loop].kind != FactorKind::Reduction ||
-          context.shards(loop) == 1)
+    for (unsigned loop = 0; loop < global.getNumLoops(); ++loop) {
+      if (!isCutSum(loop))
         continue;
       Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
       Value here = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
@@ -192,8 +204,8 @@ private:
     Value isInside;
     for (unsigned loop : padded) {
       Value index = linalg::IndexOp::create(inside, loc, loop);
-      Value size =
-          arith::ConstantIndexOp::create(inside, loc, rule.factors[loop].size);
+      Value size = arith::ConstantIndexOp::create(inside, loc,
+                                                  rule().factors[loop].size);
       // The index becomes a global one with all others (addOffsets).
       Value here = arith::CmpIOp::create(inside, loc, arith::CmpIPredicate::ult,
                                          index, size);
@@ -232,7 +244,7 @@ private:
   }
 
   linalg::LinalgOp global;
-  ShardingRule rule;
+  std::optional<ShardingRule> ownRule;
   OpBuilder &builder;
   LocalContext &context;
   DenseMap<unsigned, Value> offsets;

@@ -128,11 +128,10 @@ private:
           from && from.getKind() == From::Accumulator)
         list.set(kFrom, FromAttr::get(joined.getContext(), From::Accumulator,
                                       numberOf.lookup(from.getNumber())));
-      joined.setArgAttrs(i, list.getDictionary(joined.getContext()));
+      attributes[i] = list.getDictionary(joined.getContext());
     }
-    for (auto [i, result] : llvm::enumerate(results))
-      if (result.second)
-        joined.setResultAttrs(i, result.second);
+    joined.setAllArgAttrs(attributes);
+    joined.setAllResultAttrs(llvm::to_vector(llvm::make_second_range(results)));
 
     Block *block = joined.addEntryBlock();
     auto body = OpBuilder::atBlockEnd(block);

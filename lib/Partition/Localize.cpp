@@ -77,9 +77,10 @@ private:
       Type type = localTypeOf(argument, getLayout(argument, mesh));
       argumentTypes.push_back(type);
       mapping.map(argument, after->addArgument(type, argument.getLoc()));
-      function.setArgAttr(argument.getArgNumber(), kGlobalType,
-                          TypeAttr::get(argument.getType()));
     }
+    setArgAttrs(function, kGlobalType, [&](unsigned index) {
+      return TypeAttr::get(before->getArgument(index).getType());
+    });
     ReplacingBuilder builder(&getContext());
     builder.setInsertionPointToEnd(after);
     for (Operation &op : before->without_terminator()) {
@@ -96,9 +97,10 @@ private:
     for (OpOperand &use : terminator->getOpOperands()) {
       results.push_back(mapping.lookup(use.get()));
       resultTypes.push_back(results.back().getType());
-      function.setResultAttr(use.getOperandNumber(), kGlobalType,
-                             TypeAttr::get(use.get().getType()));
     }
+    setResultAttrs(function, kGlobalType, [&](unsigned index) {
+      return TypeAttr::get(terminator->getOperand(index).getType());
+    });
     func::ReturnOp::create(builder, terminator->getLoc(), results);
     before->dropAllDefinedValueUses();
     before->erase();

@@ -344,13 +344,13 @@ private:
     setPart(function, part.stage, steps.phaseOf(part));
     Block *block = function.addEntryBlock();
     IRMapping mapping;
+    SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
     for (auto [index, entry] : llvm::enumerate(ends.arguments)) {
       mapping.map(entry.first, block->getArgument(index));
-      function.setArgAttrs(index, entry.second.getDictionary(context));
+      argumentAttrs.push_back(entry.second.getDictionary(context));
     }
-    for (auto [index, entry] : llvm::enumerate(ends.results))
-      function.setResultAttrs(index,
-                              resultAttributes(entry.first, entry.second));
+    for (auto &[value, uses] : ends.results)
+      resultAttrs.push_back(resultAttributes(value, uses));
     llvm::DenseMap<Operation *, Value> sumSoFar;
     for (auto [index, sum] : llvm::enumerate(ends.sums)) {
       int64_t argument = ends.arguments.size() + index;
@@ -359,9 +359,11 @@ private:
       setFrom(attributes, From::Accumulator,
               std::distance(ends.results.begin(),
                             ends.results.find(sum.getResult())));
-      function.setArgAttrs(argument, attributes.getDictionary(context));
+      argumentAttrs.push_back(attributes.getDictionary(context));
       sumSoFar[sum] = block->getArgument(argument);
     }
+    function.setAllArgAttrs(argumentAttrs);
+    function.setAllResultAttrs(resultAttrs);
 
     auto body = OpBuilder::atBlockEnd(block);
     for (Operation *op : ends.ops) {
@@ -380,7 +382,10 @@ private:
         }
         continue;
       }
-      body.clone(*op, mapping);
+      if (parts.size() > 1)
+        body.clone(*op, mapping);
+      else
+        move(op, mapping, body);
     }
     SmallVector<Value> results;
     for (auto &[value, uses] : ends.results) {
@@ -401,6 +406,14 @@ private:
           kTo, ToAttr::get(context, uses.outputs, uses.channels, uses.kept));
     attributes.set(kSharding, getSharding(value));
     return attributes.getDictionary(context);
+  }
+
+  /// An op that no other function repeats needs no copy.
+  static void move(Operation *op, IRMapping &mapping, OpBuilder &body) {
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(mapping.lookup(operand.get()));
+    op->moveBefore(body.getBlock(), body.getInsertionPoint());
+    mapping.map(op->getResults(), op->getResults());
   }
 
   /// Makes a value in `body` that it lacks: a source, or a value to be

@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-func::FuncOp kerf::plan::entryToPlan(ModuleOp module, std::string &message) {
+func::FuncOp kerf::plan::entryToPlan(ModuleOp module, std::string &message,
+                                     OpRules *rules) {
   func::FuncOp function = dist::findEntry(module, &message);
   if (!function)
     return {};
@@ -33,11 +34,14 @@ func::FuncOp kerf::plan::entryToPlan(ModuleOp module, std::string &message) {
       message = name + " cannot be planned";
       return {};
     }
+    ShardingRule rule = shardingRuleOf(&op);
     if (isa<ShardingRuleInterface>(op) &&
-        failed(verifyShardingRule(&op, shardingRuleOf(&op)))) {
+        failed(verifyShardingRule(&op, rule))) {
       message = name + " cannot be planned";
       return {};
     }
+    if (rules)
+      rules->try_emplace(&op, std::move(rule));
   }
   return function;
 }

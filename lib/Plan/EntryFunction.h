@@ -2,6 +2,8 @@
 #ifndef KERF_LIB_PLAN_ENTRYFUNCTION_H
 #define KERF_LIB_PLAN_ENTRYFUNCTION_H
 
+#include "kerf/Plan/BatchAnalysis.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -9,8 +11,10 @@ namespace kerf::plan {
 
 /// The function to plan (dist::findEntry), of one block in which all that ops
 /// use are their operands. Null if there is none such, and `message` says why
-/// (one line, then notes); errors on single ops are emitted there.
-mlir::func::FuncOp entryToPlan(mlir::ModuleOp module, std::string &message);
+/// (one line, then notes); errors on single ops are emitted there. The
+/// rules go to `rules`, if given.
+mlir::func::FuncOp entryToPlan(mlir::ModuleOp module, std::string &message,
+                               OpRules *rules = nullptr);
 
 } // namespace kerf::plan
 

@@ -53,12 +53,12 @@ class Planner {
 public:
   /// `start`: when planning began, from which deadlines count.
   Planner(mlir::func::FuncOp function, const PlanOptions &options,
-          Stopwatch start)
+          Stopwatch start, OpRules rules = OpRules())
       : function(function), options(options),
-        batch(function, options.batchDims), dimBlocks(function),
-        names(function), floor(function, batch.isTraining()),
-        zero(function, options.zero), numOps(unitsOf(function).size()),
-        start(start) {}
+        batch(function, options.batchDims, std::move(rules)),
+        dimBlocks(function, batch), names(function),
+        floor(function, batch.isTraining()), zero(function, options.zero),
+        numOps(unitsOf(function).size()), start(start) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
   /// with an error where the request is at fault.

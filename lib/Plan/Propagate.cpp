@@ -22,6 +22,7 @@
 
 #include "kerf/Dist/Annotations.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Plan/Passes.h"
 
@@ -74,11 +75,11 @@ public:
       : function(function), block(function.getBody().front()), attr(attr),
         mesh(attr.toMesh()) {}
 
-  LogicalResult run() {
+  LogicalResult run(OpRules &rules) {
     if (mesh.find(dist::kStageAxis) || mesh.numMicroBatches() > 1)
       return function.emitError("the mesh has stages or micro-batches, which "
                                 "only a search cuts: use kerf-plan");
-    if (failed(collect()) || failed(readAnnotations()))
+    if (failed(collect(rules)) || failed(readAnnotations()))
       return failure();
     std::set<int64_t> known;
     for (const Annotation &annotation : annotations)
@@ -98,14 +99,14 @@ private:
     bool reduces;
   };
 
-  LogicalResult collect() {
+  LogicalResult collect(OpRules &rules) {
     for (Operation &op : block.without_terminator()) {
       if (isa<dist::ReshardOp>(op) || op.hasAttr(dist::kPlan))
         continue;
       if (isa<dist::DistDialect>(op.getDialect()))
         return op.emitError("is part of a step of training, which only a "
                             "search cuts: use kerf-plan");
-      ShardingRule rule = shardingRuleOf(&op);
+      ShardingRule &rule = rules[&op];
       bool reduces = llvm::any_of(rule.factors, [](const Factor &factor) {
         return factor.kind == FactorKind::Reduction;
       });
@@ -373,13 +374,14 @@ private:
       dist::setOperandShardings(node.op, operands);
       dist::setResultShardings(node.op, results);
     }
-    for (BlockArgument argument : block.getArguments())
-      function.setArgAttr(argument.getArgNumber(), dist::kSharding,
-                          toAttr(placedOf(argument).layout));
-    for (OpOperand &use : block.getTerminator()->getOpOperands())
-      if (!function.getResultAttr(use.getOperandNumber(), dist::kSharding))
-        function.setResultAttr(use.getOperandNumber(), dist::kSharding,
-                               toAttr(placedOf(use.get()).layout));
+    dist::setArgAttrs(function, dist::kSharding, [&](unsigned index) {
+      return toAttr(placedOf(block.getArgument(index)).layout);
+    });
+    dist::setResultAttrs(function, dist::kSharding, [&](unsigned index) {
+      if (function.getResultAttr(index, dist::kSharding))
+        return ShardingAttr();
+      return toAttr(placedOf(block.getTerminator()->getOperand(index)).layout);
+    });
     for (auto reshard : block.getOps<dist::ReshardOp>()) {
       if (ShardingAttr from = written(reshard.getX()))
         dist::setOperandShardings(reshard, from);
@@ -421,12 +423,13 @@ struct Propagate : plan::impl::PropagateBase<Propagate> {
       return signalPassFailure();
     }
     std::string message;
-    func::FuncOp function = entryToPlan(getOperation(), message);
+    OpRules rules;
+    func::FuncOp function = entryToPlan(getOperation(), message, &rules);
     if (!function) {
       getOperation().emitError(message);
       return signalPassFailure();
     }
-    if (failed(Propagation(function, mesh).run()))
+    if (failed(Propagation(function, mesh).run(rules)))
       signalPassFailure();
   }
 };

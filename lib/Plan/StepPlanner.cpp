@@ -22,7 +22,7 @@ static constexpr double kMaxSeconds = 60;
 static constexpr double kShareAsItIs = 0.6;
 
 StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
-                         const PlanOptions &options)
+                         const PlanOptions &options, OpRules rules)
     : module(module), function(function), options(options) {
   Variant &first = variants.emplace_back();
   first.zero = options.zero;
@@ -32,8 +32,10 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
       makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
     first.module = std::move(copy);
     main = first.module->lookupSymbol<func::FuncOp>(function.getName());
+    rules.clear();
   }
-  first.planner = std::make_unique<Planner>(main, first.options, start);
+  first.planner =
+      std::make_unique<Planner>(main, first.options, start, std::move(rules));
   if (mayHoldLess() && options.memoryLimitBytes)
     first.options.deadlineSeconds *= kShareAsItIs;
 }
@@ -386,8 +388,8 @@ double StepPlanner::secondsLeft() const {
 }
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
-                               std::string &message) {
-  func::FuncOp function = entryToPlan(module, message);
+                               std::string &message, OpRules *rules = nullptr) {
+  func::FuncOp function = entryToPlan(module, message, rules);
   error = function ? PlanError::None : PlanError::BadRequest;
   return function;
 }
@@ -397,10 +399,12 @@ FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
                                              PlanError &error,
                                              std::string &message) {
   if (options.rejectedBytes.empty()) {
-    func::FuncOp function = functionOf(module, error, message);
+    OpRules rules;
+    func::FuncOp function = functionOf(module, error, message, &rules);
     if (!function)
       return failure();
-    return StepPlanner(module, function, options).run(module, error, message);
+    return StepPlanner(module, function, options, std::move(rules))
+        .run(module, error, message);
   }
   if (!memoryLimitOf(options)) {
     error = PlanError::BadRequest;

@@ -19,8 +19,9 @@ namespace kerf::plan {
 
 class StepPlanner {
 public:
+  /// `rules`: those of the function's ops that are known.
   StepPlanner(mlir::ModuleOp module, mlir::func::FuncOp function,
-              const PlanOptions &options);
+              const PlanOptions &options, OpRules rules = OpRules());
 
   /// The best plan, written onto `target`, which is a copy of the module that
   /// is planned, or that one.

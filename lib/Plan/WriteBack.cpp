@@ -1,6 +1,7 @@
 //===- WriteBack.cpp - a solution as attributes ---------------------------===//
 #include "WriteBack.h"
 
+#include "kerf/Dist/Entry.h"
 #include "kerf/Dist/MovePurpose.h"
 #include "kerf/Interfaces/AnyOp.h"
 
@@ -68,10 +69,11 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
         shared.push_back(
             passReshard(copy, pass, attrOf(made), attrOf(gathered), copies));
   };
+  dist::setArgAttrs(target, dist::kSharding, [&](unsigned index) {
+    return attrOf(graph.resultLayout(solution, function.getArgument(index)));
+  });
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
-    target.setArgAttr(number, dist::kSharding,
-                      attrOf(graph.resultLayout(solution, argument)));
     note(argument, target.getArgument(number));
   }
   bool staged = graph.candidate.stages > 1;
@@ -93,8 +95,8 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
       note(result, same);
     }
     if (op.hasTrait<OpTrait::IsTerminator>()) {
-      for (auto [index, attr] : llvm::enumerate(operands))
-        target.setResultAttr(index, dist::kSharding, attr);
+      dist::setResultAttrs(target, dist::kSharding,
+                           [&](unsigned index) { return operands[index]; });
       continue;
     }
     remarkIfWhole(&op, copy.getLoc(), graph, solution);

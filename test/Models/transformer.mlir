@@ -3,9 +3,10 @@
 // REQUIRES: kerf-opt
 
 // A block of a transformer as linalg: 8 tokens of 64, four heads of 16, a hidden layer of 256. Its weights take 192 KiB,
-// so all must be cut: heads and hidden columns first, rows behind them, as Megatron does. What is sent are sums of what
-// the heads make and of what the hidden columns make: one all-reduce of the activations (in two halves, with the
-// addition between them), and half of another, since the result may stay in parts.
+// so all must be cut: by heads and hidden columns first, as Megatron does. What is sent is three quarters of the
+// activations, three times: what the heads make is gathered (to sum what each makes of it takes as many bytes, and each
+// device would write all columns), their sum with the input is gathered, and sums of what hidden columns make are
+// scattered, since the result may stay in parts. The destinations of products are made where they are wanted.
 
 // CHECK-LABEL: func.func @stage0_forward(
 // CHECK-SAME: attributes {dist.part
@@ -13,8 +14,9 @@
 // Queries, keys and values of one head each.
 // CHECK-COUNT-3: linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x64xf32>, tensor<64x16xf32>)
 // CHECK: linalg.softmax {{.*}} ins(%{{.*}} : tensor<1x8x8xf32>)
-// CHECK: linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x16xf32>, tensor<16x64xf32>)
-// CHECK: dist.reduce_scatter %{{.*}} sum ["tp"] dim 1 : tensor<8x64xf32> -> tensor<8x16xf32>
+// CHECK: dist.all_gather %{{.*}} ["tp"] dim 1 : tensor<8x1x16xf32> -> tensor<8x4x16xf32>
+// CHECK: linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x64xf32>, tensor<64x16xf32>)
+// CHECK-NEXT: dist.all_slice %arg0 ["tp"] dim 1
 // CHECK-NEXT: arith.addf
 // CHECK-NEXT: dist.all_gather %{{.*}} ["tp"] dim 1 : tensor<8x16xf32> -> tensor<8x64xf32>
 // CHECK: linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<8x64xf32>, tensor<64x64xf32>)

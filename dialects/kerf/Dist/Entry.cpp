@@ -53,3 +53,31 @@ func::FuncOp dist::findEntry(ModuleOp module, std::string *why) {
   }
   return {};
 }
+
+static void setIn(SmallVectorImpl<DictionaryAttr> &all, MLIRContext *context,
+                  StringRef name, function_ref<Attribute(unsigned)> attr) {
+  for (auto [index, dictionary] : llvm::enumerate(all)) {
+    Attribute given = attr(index);
+    if (!given)
+      continue;
+    NamedAttrList list(dictionary);
+    list.set(name, given);
+    dictionary = list.getDictionary(context);
+  }
+}
+
+void dist::setArgAttrs(func::FuncOp function, StringRef name,
+                       function_ref<Attribute(unsigned)> attr) {
+  SmallVector<DictionaryAttr> all;
+  function.getAllArgAttrs(all);
+  setIn(all, function.getContext(), name, attr);
+  function.setAllArgAttrs(all);
+}
+
+void dist::setResultAttrs(func::FuncOp function, StringRef name,
+                          function_ref<Attribute(unsigned)> attr) {
+  SmallVector<DictionaryAttr> all;
+  function.getAllResultAttrs(all);
+  setIn(all, function.getContext(), name, attr);
+  function.setAllResultAttrs(all);
+}

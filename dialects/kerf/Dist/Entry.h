@@ -17,6 +17,14 @@ mlir::func::FuncOp findEntry(mlir::ModuleOp module, std::string *why = nullptr);
 /// functions of a module (that the planned one calls) are left as they are.
 bool isPlanned(mlir::func::FuncOp function);
 
+/// Sets an attribute of each argument or result; one for which `attr` is null
+/// stays as it is. Linear; FuncOp::setArgAttr builds the whole list anew for
+/// each argument.
+void setArgAttrs(mlir::func::FuncOp function, llvm::StringRef name,
+                 llvm::function_ref<mlir::Attribute(unsigned)> attr);
+void setResultAttrs(mlir::func::FuncOp function, llvm::StringRef name,
+                    llvm::function_ref<mlir::Attribute(unsigned)> attr);
+
 } // namespace kerf::dist
 
 #endif // KERF_DIST_ENTRY_H

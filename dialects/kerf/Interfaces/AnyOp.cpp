@@ -40,11 +40,12 @@ bool kerf::isSameRule(const ShardingRule &a, const ShardingRule &b) {
          llvm::equal(a.paddingFills, b.paddingFills, isSameFill);
 }
 
-/// Attributes that say what an op computes. Those of dialects without ops (kerf
-/// has none) and of dist on ops of others say what was decided about it.
+/// Attributes that say what an op computes, but for its properties. Those of
+/// dialects without ops (kerf has none) and of dist on ops of others say what
+/// was decided about it.
 static SmallVector<NamedAttribute> computedAttrs(Operation *op) {
   SmallVector<NamedAttribute> attrs;
-  for (NamedAttribute attr : op->getAttrs()) {
+  for (NamedAttribute attr : op->getRawDictionaryAttrs()) {
     auto [prefix, rest] = attr.getName().getValue().split('.');
     if (rest.empty() || (prefix != "kerf" && prefix != "dist"))
       attrs.push_back(attr);
@@ -52,10 +53,16 @@ static SmallVector<NamedAttribute> computedAttrs(Operation *op) {
   return attrs;
 }
 
+static bool areSameProperties(Operation *a, Operation *b) {
+  return !a->getPropertiesStorage() ||
+         a->getName().compareOpProperties(a->getPropertiesStorage(),
+                                          b->getPropertiesStorage());
+}
+
 bool kerf::isSameComputation(Operation *a, Operation *b) {
   if (a->getName() != b->getName() ||
       a->getOperandTypes() != b->getOperandTypes() ||
-      a->getResultTypes() != b->getResultTypes() ||
+      a->getResultTypes() != b->getResultTypes() || !areSameProperties(a, b) ||
       computedAttrs(a) != computedAttrs(b) ||
       a->getNumRegions() != b->getNumRegions())
     return false;
@@ -81,7 +88,8 @@ bool kerf::isSameComputation(Operation *a, Operation *b) {
 llvm::hash_code kerf::hashComputation(Operation *op) {
   SmallVector<NamedAttribute> attrs = computedAttrs(op);
   llvm::hash_code hash = llvm::hash_combine(
-      op->getName(), llvm::hash_combine_range(attrs.begin(), attrs.end()),
+      op->getName(), op->hashProperties(),
+      llvm::hash_combine_range(attrs.begin(), attrs.end()),
       llvm::hash_combine_range(op->operand_type_begin(),
                                op->operand_type_end()),
       llvm::hash_combine_range(op->result_type_begin(), op->result_type_end()));

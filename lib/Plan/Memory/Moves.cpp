@@ -20,6 +20,8 @@ using namespace kerf::plan;
 
 /// Whether a collective or a slice stands between a value and its use.
 bool StageMemory::moves(OpOperand &use) const {
+  if (isFilledInPlace(use))
+    return false;
   LayoutId made = graph.resultLayout(solution, use.get());
   return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
          graph.operandLayout(solution, use) != made;

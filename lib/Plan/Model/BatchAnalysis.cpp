@@ -10,7 +10,12 @@ using namespace kerf;
 using namespace kerf::plan;
 
 BatchAnalysis::BatchAnalysis(func::FuncOp function,
-                             const llvm::StringMap<int64_t> &batchDims) {
+                             const llvm::StringMap<int64_t> &batchDims,
+                             OpRules given)
+    : rules(std::move(given)) {
+  for (Operation &op : function.getBody().front())
+    if (!rules.contains(&op))
+      rules.try_emplace(&op, shardingRuleOf(&op));
   for (Operation &op : function.getBody().front())
     training |= isa<dist::AccumulateOp, dist::AssignOp>(op) ||
                 dist::getPhase(&op) != dist::Phase::Forward;
@@ -44,10 +49,9 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
 void BatchAnalysis::findClosedGroups(Block &block) {
   Intervals intervals(block);
   for (Operation &op : block) {
-    auto sharded = dyn_cast<ShardingRuleInterface>(op);
-    if (!sharded)
+    if (!isa<ShardingRuleInterface>(op))
       continue;
-    ShardingRule rule = sharded.getShardingRule();
+    const ShardingRule &rule = ruleOf(&op);
     for (unsigned group = 0; group < rule.linearGroups.size(); ++group)
       if (!intervals.letsPass(&op, rule, group))
         closed[&op].push_back(group);
@@ -86,17 +90,16 @@ std::optional<unsigned> BatchAnalysis::sumGroup(Operation *op) const {
 /// BatchNorm): devices add up the sum and not what is broadcast. Its uses rule
 /// out micro-batches (visit).
 void BatchAnalysis::visitBackward(Operation *op) {
-  auto sharded = dyn_cast<ShardingRuleInterface>(op);
-  if (!sharded || isa<SourceOpInterface>(op) || op->getNumResults() != 1 ||
-      factors.contains(op) || op->use_empty() || runsOnce(op))
+  if (!isa<ShardingRuleInterface>(op) || isa<SourceOpInterface>(op) ||
+      op->getNumResults() != 1 || factors.contains(op) || op->use_empty() ||
+      runsOnce(op))
     return;
   std::optional<int64_t> dim;
   for (OpOperand &use : op->getUses()) {
     auto factor = factors.find(use.getOwner());
     if (factor == factors.end() || runsOnce(use.getOwner()))
       return;
-    ShardingRule rule =
-        cast<ShardingRuleInterface>(use.getOwner()).getShardingRule();
+    const ShardingRule &rule = ruleOf(use.getOwner());
     std::optional<int64_t> here;
     for (auto [index, list] :
          llvm::enumerate(rule.operands[use.getOperandNumber()]))
@@ -106,7 +109,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
       return;
     dim = here;
   }
-  ShardingRule rule = sharded.getShardingRule();
+  const ShardingRule &rule = ruleOf(op);
   const DimFactors &list = rule.results[0][*dim];
   if (list.empty() || rule.factors[list.front()].kind != FactorKind::Parallel)
     return;
@@ -125,7 +128,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
 /// An op that reads sums over the batch gives a sum over the batch if it is
 /// linear in those operands.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
-  ShardingRule rule = shardingRuleOf(op);
+  const ShardingRule &rule = ruleOf(op);
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
       if (llvm::is_contained(closedGroups(op), index))
@@ -168,7 +171,7 @@ void BatchAnalysis::visit(Operation *op) {
     // own.
     noteBreak(op, "joins single samples with a sum over the batch");
   }
-  ShardingRule rule = shardingRuleOf(op);
+  const ShardingRule &rule = ruleOf(op);
   std::optional<unsigned> factor;
   bool marked = false, agrees = true;
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {

@@ -56,15 +56,14 @@ forEachCut(Operation *op, const ShardingRule &rule,
   visitAll(rule.results, op->getResults());
 }
 
-DimBlocks::DimBlocks(func::FuncOp function) {
+DimBlocks::DimBlocks(func::FuncOp function, const BatchAnalysis &batch) {
   auto all = std::make_shared<std::vector<Node>>();
   bool any = false;
   for (Operation &op : function.getBody().front()) {
-    auto sharded = dyn_cast<ShardingRuleInterface>(op);
     if (isa<SourceOpInterface>(op))
       continue;
-    if (sharded)
-      all->push_back({&op, sharded.getShardingRule()});
+    if (isa<ShardingRuleInterface>(op))
+      all->push_back({&op, batch.ruleOf(&op)});
     else if (isa<dist::AccumulateOp, dist::AssignOp>(op))
       all->push_back({&op, sameShape(&op)});
     else

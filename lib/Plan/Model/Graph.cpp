@@ -8,15 +8,22 @@
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/TransferCast.h"
 
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+bool kerf::plan::isFilledInPlace(OpOperand &use) {
+  auto source = dyn_cast_or_null<SourceOpInterface>(use.get().getDefiningOp());
+  auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
+  return source && op && op.isDpsInit(&use) && source.isUniform();
+}
+
 static bool hasSeveralUses(Value value) {
   return llvm::count_if(value.getUses(), [](OpOperand &use) {
-           return !isAssignTarget(use);
+           return !isAssignTarget(use) && !isFilledInPlace(use);
          }) > 1;
 }
 
@@ -202,12 +209,12 @@ Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
 void Graph::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     ValueNode node;
-    node.layouts = layoutsOf(argument);
-    node.node = problem.addNode(CostTable::zeros(node.layouts.size()),
+    node.layouts = intern(layoutsOf(argument));
+    node.node = problem.addNode(CostTable::zeros(node.layouts->size()),
                                 names[argument].str());
     applyHints(argument, node.node,
-               [&](size_t choice) { return node.layouts[choice]; });
-    arguments[argument] = std::move(node);
+               [&](size_t choice) { return (*node.layouts)[choice]; });
+    arguments[argument] = node;
     if (hasSeveralUses(argument))
       addHub(argument);
   }
@@ -241,13 +248,13 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
 }
 
 const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
-  Provider from = providerOf(op->getOperand(0), true);
+  ValueNode from = providerOf(op->getOperand(0), true);
   bool sums = isa<dist::AccumulateOp>(op);
   // The sum of one micro-batch is reduced behind it, in the type in which
   // gradients are sent.
   bool inParts = zero.addsParts(op) && candidate.microBatches > 1;
   auto &known = choicesOfKeptLayout[{
-      from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
+      from.layouts, op->getOperandTypes()[0].getAsOpaquePointer(),
       op->getResultTypes()[0].getAsOpaquePointer(), sums + inParts}];
   if (!known) {
     auto choices = std::make_unique<OpChoices>();
@@ -255,18 +262,17 @@ const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
       StrategyOptions cut = strategyOptions(op->getResult(0));
       cut.mustCutMore = true;
       choices->strategies = sumInPartsStrategies(
-          from.layouts,
+          *from.layouts,
           enumerateLayouts(tensorType(op->getResult(0)), std::nullopt,
                            candidate, cut, layouts),
           candidate, layouts);
     } else {
       choices->strategies =
-          asMadeStrategies(from.layouts, sums, candidate, layouts);
+          asMadeStrategies(*from.layouts, sums, candidate, layouts);
     }
     for (const Strategy &strategy : choices->strategies)
       choices->totals.push_back(totalsOf(op, strategy));
-    known = choices.get();
-    ownedChoices.push_back(std::move(choices));
+    known = own(std::move(choices), op);
   }
   return known;
 }
@@ -283,7 +289,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   // Of a source, name and offset do not matter, uniformity does.
   auto source = dyn_cast<SourceOpInterface>(op);
   bool isWhole = source && !source.isUniform() && !source.isStoredInParts();
-  ShardingRule rule = isWhole ? replicatedShardingRule(op) : shardingRuleOf(op);
+  ShardingRule rule = isWhole ? replicatedShardingRule(op) : batch.ruleOf(op);
   auto isAlike = [&](Operation *other) {
     return source ? other->getName() == op->getName() &&
                         other->getResultTypes() == op->getResultTypes()
@@ -305,10 +311,26 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
-  const OpChoices *result = choices.get();
-  ownedChoices.push_back(std::move(choices));
+  const OpChoices *result = own(std::move(choices), op);
   bucket.push_back({op, std::move(rule), result});
   return result;
+}
+
+const OpChoices *Graph::own(std::unique_ptr<OpChoices> choices, Operation *op) {
+  auto list = [&](auto layoutOf) {
+    std::vector<LayoutId> all;
+    for (const Strategy &strategy : choices->strategies)
+      all.push_back(layoutOf(strategy));
+    return intern(std::move(all));
+  };
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    choices->operands.push_back(
+        list([&](const Strategy &strategy) { return strategy.operands[i]; }));
+  for (unsigned i = 0; i < op->getNumResults(); ++i)
+    choices->results.push_back(
+        list([&](const Strategy &strategy) { return strategy.results[i]; }));
+  ownedChoices.push_back(std::move(choices));
+  return ownedChoices.back().get();
 }
 
 void Graph::addOp(Operation *op) {
@@ -316,6 +338,13 @@ void Graph::addOp(Operation *op) {
   CostTable table = CostTable::zeros(choices->strategies.size());
   for (auto [index, totals] : llvm::enumerate(choices->totals))
     table.set(index, levelsOf(totals.seconds, 0, 0, timesOf(op)));
+  // What every device fills by itself is no part of a sum.
+  for (OpOperand &operand : op->getOpOperands())
+    if (isFilledInPlace(operand))
+      for (auto [index, layout] :
+           llvm::enumerate(*choices->operands[operand.getOperandNumber()]))
+        if (layouts[layout].isPartial())
+          table.forbid(index);
   std::string name = op->getNumResults() ? names[op->getResult(0)].str() : "";
   uint32_t node = problem.addNode(std::move(table), std::move(name));
   ops[op] = {node, choices};
@@ -325,80 +354,55 @@ void Graph::addOp(Operation *op) {
     });
   bool stays = isTransferCast(op);
   for (OpOperand &operand : op->getOpOperands()) {
-    Provider from = providerOf(operand);
-    std::vector<LayoutId> wanted;
-    for (const Strategy &strategy : choices->strategies)
-      wanted.push_back(strategy.operands[operand.getOperandNumber()]);
-    const void *key = &layoutKeys.try_emplace(wanted).first->second;
-    connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
-            op, timesOf(op), movesGradient(operand.get(), op), isEarly(op),
-            stays || isOfPass(operand));
+    if (isFilledInPlace(operand))
+      continue;
+    connect(providerOf(operand),
+            {node, choices->operands[operand.getOperandNumber()]},
+            operand.get(), op, timesOf(op), movesGradient(operand.get(), op),
+            isEarly(op), stays || isOfPass(operand));
   }
 }
 
 /// The assigned value must be brought to the layout of the source.
 void Graph::addAssign(dist::AssignOp op) {
-  Provider from = providerOf(op.getValue(), true);
-  Provider to = providerOf(op.getSource(), false);
-  connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
+  connect(providerOf(op.getValue(), true), providerOf(op.getSource(), false),
           op.getValue(), op, 1, movesGradient(op.getValue(), op));
 }
 
-Graph::Provider Graph::providerOf(const ValueNode &node) const {
-  auto &keys =
-      const_cast<std::map<std::vector<LayoutId>, const void *> &>(layoutKeys);
-  return {node.node, node.layouts,
-          &keys.try_emplace(node.layouts).first->second};
-}
-
-Graph::Provider Graph::providerOf(OpOperand &use) const {
+Graph::ValueNode Graph::providerOf(OpOperand &use) const {
   std::optional<StepPass> pass = zero.passOf(use);
   if (!pass)
     return providerOf(use.get(), true);
-  return providerOf(
-      passNodes.find({use.get(), static_cast<int>(*pass)})->second);
+  return passNodes.find({use.get(), static_cast<int>(*pass)})->second;
 }
 
-Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
-  Provider provider;
+Graph::ValueNode Graph::providerOf(Value value, bool throughShared) const {
   if (auto shared = sharedNodes.find(value);
-      throughShared && shared != sharedNodes.end()) {
-    provider.node = shared->second.node;
-    provider.layouts = shared->second.layouts;
-  } else if (auto argument = arguments.find(value);
-             argument != arguments.end()) {
-    provider.node = argument->second.node;
-    provider.layouts = argument->second.layouts;
-  } else {
-    auto result = cast<OpResult>(value);
-    const OpNode &op = ops.find(result.getOwner())->second;
-    provider.node = op.node;
-    for (const Strategy &strategy : op.choices->strategies)
-      provider.layouts.push_back(strategy.results[result.getResultNumber()]);
-  }
-  auto &keys =
-      const_cast<std::map<std::vector<LayoutId>, const void *> &>(layoutKeys);
-  provider.key = &keys.try_emplace(provider.layouts).first->second;
-  return provider;
+      throughShared && shared != sharedNodes.end())
+    return shared->second;
+  if (auto argument = arguments.find(value); argument != arguments.end())
+    return argument->second;
+  auto result = cast<OpResult>(value);
+  const OpNode &op = ops.find(result.getOwner())->second;
+  return {op.node, op.choices->results[result.getResultNumber()]};
 }
 
-void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
-                    const void *fromKey, uint32_t to,
-                    const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    Value value, Operation *payer, int64_t times,
-                    bool isGradient, bool early, bool stays) {
-  if (from == to)
+void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
+                    Operation *payer, int64_t times, bool isGradient,
+                    bool early, bool stays) {
+  if (from.node == to.node)
     return;
   RankedTensorType type = tensorType(value);
-  auto [it, isNew] =
-      edgeTables.try_emplace({fromKey, toKey, type.getAsOpaquePointer(), times,
-                              isGradient, early, stays},
-                             0);
+  auto [it, isNew] = edgeTables.try_emplace({from.layouts, to.layouts,
+                                             type.getAsOpaquePointer(), times,
+                                             isGradient, early, stays},
+                                            0);
   if (isNew) {
-    CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
+    CostTable table =
+        CostTable::zeros(from.layouts->size() * to.layouts->size());
     size_t entry = 0;
-    for (LayoutId source : fromLayouts)
-      for (LayoutId target : toLayouts) {
+    for (LayoutId source : *from.layouts)
+      for (LayoutId target : *to.layouts) {
         if (source != target) {
           const MoveCost &cost = costs.get(source, target, type, isGradient);
           Levels levels = levelsOf(cost.seconds + cost.localSeconds,
@@ -414,7 +418,7 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
       }
     it->second = problem.addTable(std::move(table));
   }
-  problem.addEdge({from, to}, it->second);
+  problem.addEdge({from.node, to.node}, it->second);
   payers.push_back({value, payer});
 }
 
@@ -472,63 +476,59 @@ SmallVector<StepPass> Graph::passesOf(Value value) const {
 }
 
 void Graph::addPass(Value value, StepPass pass) {
-  Provider from = providerOf(value, false);
-  ValueNode gathered;
-  gathered.layouts = layoutsOf(value);
+  ValueNode from = providerOf(value, false);
+  std::vector<LayoutId> all = layoutsOf(value);
   // What no axis of data parallelism can cut is read as it is.
-  for (LayoutId layout : from.layouts)
-    if (!llvm::is_contained(gathered.layouts, layout))
-      gathered.layouts.push_back(layout);
+  for (LayoutId layout : *from.layouts)
+    if (!llvm::is_contained(all, layout))
+      all.push_back(layout);
+  ValueNode gathered;
   gathered.node = problem.addNode(
-      CostTable::zeros(gathered.layouts.size()),
+      CostTable::zeros(all.size()),
       (names[value] +
        (pass == StepPass::Forward ? " (forward)" : " (backward)"))
           .str());
-  const void *key = &layoutKeys.try_emplace(gathered.layouts).first->second;
+  gathered.layouts = intern(std::move(all));
   Operation *def = value.getDefiningOp();
-  connect(from.node, from.layouts, from.key, gathered.node, gathered.layouts,
-          key, value, isa<SourceOpInterface>(def) ? nullptr : def,
+  connect(from, gathered, value, isa<SourceOpInterface>(def) ? nullptr : def,
           candidate.microBatches, movesGradient(value, nullptr));
-  passNodes[{value, static_cast<int>(pass)}] = std::move(gathered);
+  passNodes[{value, static_cast<int>(pass)}] = gathered;
 }
 
 void Graph::addHub(Value value) {
-  Provider from = providerOf(value, false);
+  ValueNode from = providerOf(value, false);
   // A value can be shared in any layout in which it is made, or in any layout
   // that is not partial.
-  ValueNode shared;
+  std::vector<LayoutId> all;
   llvm::DenseSet<LayoutId> seen;
-  for (LayoutId layout : from.layouts)
+  for (LayoutId layout : *from.layouts)
     if (seen.insert(layout).second)
-      shared.layouts.push_back(layout);
+      all.push_back(layout);
   for (LayoutId layout : layoutsOf(value))
     if (seen.insert(layout).second)
-      shared.layouts.push_back(layout);
-  shared.node = problem.addNode(CostTable::zeros(shared.layouts.size()),
+      all.push_back(layout);
+  ValueNode shared;
+  shared.node = problem.addNode(CostTable::zeros(all.size()),
                                 (names[value] + " (shared)").str());
-  const void *key = &layoutKeys.try_emplace(shared.layouts).first->second;
+  shared.layouts = intern(std::move(all));
   Operation *def = value.getDefiningOp();
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
-  connect(from.node, from.layouts, from.key, shared.node, shared.layouts, key,
-          value, isEverywhere ? nullptr : def, sharedTimes(value),
+  connect(from, shared, value, isEverywhere ? nullptr : def, sharedTimes(value),
           movesGradient(value, nullptr),
           batch.isTraining() && !batch.isOfStep(value));
-  sharedNodes[value] = std::move(shared);
+  sharedNodes[value] = shared;
 }
 
 void Graph::addReturn(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     ValueNode output;
-    output.layouts = layoutsOf(operand.get());
-    output.node = problem.addNode(CostTable::zeros(output.layouts.size()),
+    output.layouts = intern(layoutsOf(operand.get()));
+    output.node = problem.addNode(CostTable::zeros(output.layouts->size()),
                                   (names[operand.get()] + " (output)").str());
-    Provider from = providerOf(operand.get(), true);
-    const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
-    connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
-            operand.get(), op,
+    connect(providerOf(operand.get(), true), output, operand.get(), op,
             batch.isOfStep(operand.get()) ? 1 : candidate.microBatches,
             movesGradient(operand.get(), op));
-    outputs[&operand] = std::move(output);
+    outputs[&operand] = output;
   }
 }
 

@@ -40,10 +40,15 @@ struct OpTotals {
   int64_t flops = 0;
 };
 
+/// The layout of a value for each choice of a node. Equal lists of one Graph
+/// are one object, so that pointers are compared.
+using LayoutList = const std::vector<LayoutId> *;
+
 /// Strategies and costs, shared by ops that are alike.
 struct OpChoices {
   std::vector<Strategy> strategies;
   std::vector<OpTotals> totals;
+  std::vector<LayoutList> operands, results; ///< by their numbers
 };
 
 /// Whether the use names the source of an assignment: such a use moves nothing.
@@ -51,6 +56,10 @@ inline bool isAssignTarget(mlir::OpOperand &use) {
   return mlir::isa<dist::AssignOp>(use.getOwner()) &&
          use.getOperandNumber() == 0;
 }
+
+/// Whether the use is a destination that every device fills by itself, in
+/// whatever layout (a splat): nothing is moved to it.
+bool isFilledInPlace(mlir::OpOperand &use);
 
 /// Whether a value is written over the source to which it is assigned.
 bool isWrittenInPlace(mlir::OpResult result);
@@ -199,7 +208,7 @@ public:
 private:
   struct ValueNode {
     uint32_t node;
-    std::vector<LayoutId> layouts; ///< per choice
+    LayoutList layouts;
   };
   struct OpNode {
     uint32_t node;
@@ -217,9 +226,6 @@ private:
   /// Bytes of a value on one device in each of some layouts.
   std::vector<int64_t> bytesOf(mlir::Value value,
                                llvm::ArrayRef<LayoutId> layouts) const;
-  /// The layout of a result under each choice of its op.
-  std::vector<LayoutId> resultLayouts(mlir::OpResult result,
-                                      const OpNode &node) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
   /// For an op that uses its operand in the producer's layout.
@@ -242,22 +248,17 @@ private:
   /// Adds the edge that moves `value` from node to node. The cost counts in the
   /// stage of `payer`, or, if it is null, in each stage that uses the value.
   /// With `stays` the value is not moved. `isGradient`: movesGradient().
-  void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
-               const void *fromKey, uint32_t to,
-               const std::vector<LayoutId> &toLayouts, const void *toKey,
-               mlir::Value value, mlir::Operation *payer, int64_t times,
-               bool isGradient, bool early = false, bool stays = false);
-  /// The node that provides `value` to a use, its layout for each choice, and a
-  /// key that is equal for equal layouts.
-  struct Provider {
-    uint32_t node;
-    std::vector<LayoutId> layouts;
-    const void *key;
-  };
-  Provider providerOf(mlir::Value value, bool throughShared) const;
+  void connect(const ValueNode &from, const ValueNode &to, mlir::Value value,
+               mlir::Operation *payer, int64_t times, bool isGradient,
+               bool early = false, bool stays = false);
+  LayoutList intern(std::vector<LayoutId> list) {
+    return &*layoutLists.insert(std::move(list)).first;
+  }
+  const OpChoices *own(std::unique_ptr<OpChoices> choices, mlir::Operation *op);
+  /// The node that provides `value` to a use.
+  ValueNode providerOf(mlir::Value value, bool throughShared) const;
   /// What a use reads: the value, or what is shared or gathered of it.
-  Provider providerOf(mlir::OpOperand &use) const;
-  Provider providerOf(const ValueNode &node) const;
+  ValueNode providerOf(mlir::OpOperand &use) const;
   OpCost moveCost(LayoutId from, LayoutId to, mlir::Value value,
                   bool isGradient, int64_t times);
   /// The block sizes of the function together with those that hints name.
@@ -304,7 +305,7 @@ private:
   std::map<std::tuple<const void *, const void *, const void *, int>,
            const OpChoices *>
       choicesOfKeptLayout;
-  std::map<std::vector<LayoutId>, const void *> layoutKeys;
+  std::set<std::vector<LayoutId>> layoutLists;
   std::map<std::tuple<const void *, const void *, const void *, int64_t, bool,
                       bool, bool>,
            uint32_t>

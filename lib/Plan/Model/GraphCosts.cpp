@@ -13,8 +13,8 @@ using namespace kerf;
 using namespace kerf::plan;
 
 LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
-  Provider provider = providerOf(value, false);
-  return provider.layouts[solution[provider.node]];
+  ValueNode made = providerOf(value, false);
+  return (*made.layouts)[solution[made.node]];
 }
 
 std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
@@ -22,14 +22,14 @@ std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
   auto shared = sharedNodes.find(value);
   if (shared == sharedNodes.end())
     return std::nullopt;
-  return shared->second.layouts[solution[shared->second.node]];
+  return (*shared->second.layouts)[solution[shared->second.node]];
 }
 
 LayoutId Graph::operandLayout(const Solution &solution,
                               OpOperand &operand) const {
   auto output = outputs.find(&operand);
   if (output != outputs.end())
-    return output->second.layouts[solution[output->second.node]];
+    return (*output->second.layouts)[solution[output->second.node]];
   if (auto assign = dyn_cast<dist::AssignOp>(operand.getOwner()))
     return resultLayout(solution, assign.getSource());
   const OpNode &op = ops.find(operand.getOwner())->second;
@@ -64,7 +64,7 @@ LayoutId Graph::passLayout(const Solution &solution, Value value,
                            StepPass pass) const {
   const ValueNode &node =
       passNodes.find({value, static_cast<int>(pass)})->second;
-  return node.layouts[solution[node.node]];
+  return (*node.layouts)[solution[node.node]];
 }
 
 Graph::OpCost Graph::moveCost(LayoutId from, LayoutId to, Value value,
@@ -88,7 +88,7 @@ Graph::OpCost Graph::passCostOf(const Solution &solution, Value value,
 }
 
 Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
-  if (isAssignTarget(operand) || isOfPass(operand))
+  if (isAssignTarget(operand) || isOfPass(operand) || isFilledInPlace(operand))
     return {};
   LayoutId from = sharedLayout(solution, operand.get())
                       .value_or(resultLayout(solution, operand.get()));

@@ -17,14 +17,6 @@ std::vector<int64_t> Graph::bytesOf(Value value,
   return bytes;
 }
 
-std::vector<LayoutId> Graph::resultLayouts(OpResult result,
-                                           const OpNode &node) const {
-  std::vector<LayoutId> ids;
-  for (const Strategy &strategy : node.choices->strategies)
-    ids.push_back(strategy.results[result.getResultNumber()]);
-  return ids;
-}
-
 void Graph::addMemory() {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // The limit of all stages together; each stage is checked after the cut.
@@ -57,7 +49,7 @@ void Graph::addMemory() {
         continue;
       }
       std::vector<int64_t> amounts =
-          bytesOf(result, resultLayouts(result, node));
+          bytesOf(result, *node.choices->results[result.getResultNumber()]);
       for (int64_t &amount : amounts)
         amount = amount / elementBytes(tensorType(result)) * bytes;
       problem.addUsage(Memory, node.node, {0, end}, amounts);
@@ -72,23 +64,29 @@ void Graph::addMemory() {
   problem.addUsage(
       Memory, any.node, {0, end},
       std::vector<int64_t>(any.choices->strategies.size(), always));
+  llvm::DenseMap<std::pair<LayoutList, Type>, std::vector<int64_t>> known;
+  auto bytesUnder = [&](Value value,
+                        LayoutList list) -> llvm::ArrayRef<int64_t> {
+    auto [it, isNew] = known.try_emplace({list, tensorType(value)});
+    if (isNew)
+      it->second = bytesOf(value, *list);
+    return it->second;
+  };
   // At an instant one stage works; the others hold at least nothing.
   for (auto [time, instant] : llvm::enumerate(instants)) {
     const OpNode &node = ops.find(instant.product)->second;
-    std::vector<int64_t> amounts;
-    for (const Strategy &strategy : node.choices->strategies) {
-      int64_t bytes = instant.othersBytes / (devices * micro);
-      auto add = [&](Value value, LayoutId layout) {
-        RankedTensorType type = tensorType(value);
-        bytes += sizeBytes(plan::localType(type, layouts[layout])) /
-                 elementBytes(type) * floor.narrowest(value);
-      };
-      for (OpOperand *read : instant.reads)
-        add(read->get(), strategy.operands[read->getOperandNumber()]);
-      if (instant.isStored)
-        add(instant.product->getResult(0), strategy.results[0]);
-      amounts.push_back(bytes);
-    }
+    std::vector<int64_t> amounts(node.choices->strategies.size(),
+                                 instant.othersBytes / (devices * micro));
+    auto add = [&](Value value, LayoutList list) {
+      int64_t wide = elementBytes(tensorType(value));
+      int64_t narrow = floor.narrowest(value);
+      for (auto [amount, bytes] : llvm::zip(amounts, bytesUnder(value, list)))
+        amount += bytes / wide * narrow;
+    };
+    for (OpOperand *read : instant.reads)
+      add(read->get(), node.choices->operands[read->getOperandNumber()]);
+    if (instant.isStored)
+      add(instant.product->getResult(0), node.choices->results[0]);
     auto at = static_cast<int64_t>(time);
     problem.addUsage(Memory, node.node, {at, at + 1}, amounts);
   }
@@ -126,12 +124,13 @@ void Graph::addEstimate() {
                  costed && costed.getCostClass() == CostClass::View) {
         continue; // an alias
       }
-      problem.addUsage(Estimate, node.node, live,
-                       bytesOf(result, resultLayouts(result, node)));
+      problem.addUsage(
+          Estimate, node.node, live,
+          bytesOf(result, *node.choices->results[result.getResultNumber()]));
     }
   for (BlockArgument argument : function.getArguments()) {
     const ValueNode &node = arguments[argument];
     problem.addUsage(Estimate, node.node, {0, end},
-                     bytesOf(argument, node.layouts));
+                     bytesOf(argument, *node.layouts));
   }
 }

@@ -383,11 +383,12 @@ LogicalResult Reader::checkParts(Operation *op) {
 void Reader::write() {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
-  for (auto &[value, attr] : arguments)
-    function.setArgAttr(cast<BlockArgument>(value).getArgNumber(),
-                        dist::kSharding, attr);
-  for (auto [index, attr] : llvm::enumerate(outputs))
-    function.setResultAttr(index, dist::kSharding, attr);
+  dist::setArgAttrs(function, dist::kSharding, [&](unsigned index) {
+    return arguments.lookup(function.getArgument(index));
+  });
+  dist::setResultAttrs(function, dist::kSharding, [&](unsigned index) {
+    return index < outputs.size() ? outputs[index] : dist::ShardingAttr();
+  });
   for (auto &[op, plan] : ops) {
     dist::setOperandShardings(op, plan.operands);
     dist::setResultShardings(op, plan.results);

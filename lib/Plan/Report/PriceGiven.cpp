@@ -96,7 +96,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   own.memoryLimitBytes = std::numeric_limits<int64_t>::max() / 4;
   own.microBatches.reset();
   BatchAnalysis batch(function, own.batchDims);
-  DimBlocks dimBlocks(function);
+  DimBlocks dimBlocks(function, batch);
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   MemoryFloor floor(function, batch.isTraining());
@@ -140,10 +140,10 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
 std::optional<Solution> Graph::find(const GivenLayouts &given) {
   Solution solution(problem.nodes.size(), 0);
   auto choose = [&](const ValueNode &node, const dist::Layout &layout) {
-    auto found = llvm::find(node.layouts, layouts.intern(layout));
+    auto found = llvm::find(*node.layouts, layouts.intern(layout));
     solution[node.node] =
-        static_cast<uint32_t>(std::distance(node.layouts.begin(), found));
-    return found != node.layouts.end();
+        static_cast<uint32_t>(std::distance(node.layouts->begin(), found));
+    return found != node.layouts->end();
   };
   for (const auto &[argument, node] : arguments)
     if (!choose(node, given.made(argument)))
