@@ -38,8 +38,8 @@ class FunctionLowering {
 public:
   FunctionLowering(func::FuncOp function, Description &description,
                    Calls &calls)
-      : function(function),
-        arguments{function.getArgument(0), function.getArgument(1)},
+      : function(function), arguments{function.getArgument(0),
+                                      function.getArgument(1)},
         description(description), calls(calls),
         position(description.mesh, calls, arguments),
         builder(function.getContext()) {}
@@ -47,7 +47,8 @@ public:
   LogicalResult run() {
     SmallVector<Operation *> ops;
     function.walk([&](Operation *op) {
-      if (isa_and_nonnull<dist::DistDialect>(op->getDialect()))
+      if (isa_and_nonnull<dist::DistDialect>(op->getDialect()) ||
+          isParameter(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -75,14 +76,45 @@ private:
     if (isa<dist::ReshardOp>(op))
       return op->emitOpError("is not made of collectives yet: run the passes "
                              "of kerf-partition before");
-    if (isa<dist::AssignOp>(op))
-      return op->emitOpError("keeps state from step to step, for which a "
-                             "program of ranks has no place: let the state be "
-                             "an argument and a result");
+    if (isParameter(op))
+      return lowerParameter(cast<SourceOpInterface>(op));
+    if (auto assign = dyn_cast<dist::AssignOp>(op))
+      return lowerAssign(assign);
     auto results = lowerLocalOp(builder, op, position);
     if (failed(results))
       return op->emitOpError("has no form that calls the runtime");
     op->replaceAllUsesWith(*results);
+    return success();
+  }
+
+  /// A source whose parts partition has left to the ranks.
+  static bool isParameter(Operation *op) {
+    auto source = dyn_cast<SourceOpInterface>(op);
+    return source && source.isStoredInParts();
+  }
+
+  LogicalResult lowerParameter(SourceOpInterface op) {
+    dist::PartAttr part = dist::getPart(function);
+    FailureOr<int64_t> index =
+        description.addParameter(op, part ? part.getStage() : 0);
+    if (failed(index))
+      return failure();
+    Value result = op->getResult(0);
+    Value buffer = newBuffer(builder, op.getLoc(), typeOf(result));
+    call(op.getLoc(), "kerf_load_" + Twine(*index), "kerf_rank_load", *index,
+         buffer);
+    Value tensor = readTensor(builder, op.getLoc(), buffer);
+    parameters[tensor] = *index;
+    result.replaceAllUsesWith(tensor);
+    return success();
+  }
+
+  LogicalResult lowerAssign(dist::AssignOp op) {
+    auto found = parameters.find(op.getSource());
+    if (found == parameters.end())
+      return op.emitOpError("gives a value to no parameter of its function");
+    call(op.getLoc(), "kerf_store_" + Twine(found->second), "kerf_rank_store",
+         found->second, calls.readBuffer(builder, op.getLoc(), op.getValue()));
     return success();
   }
 
@@ -137,6 +169,7 @@ private:
   RankPosition position;
   OpBuilder builder;
   llvm::DenseMap<Operation *, Started> started;
+  llvm::DenseMap<Value, int64_t> parameters; ///< their tensors: entries
 };
 
 /// Attributes of dist and kerf say nothing to those who lower further.
@@ -203,11 +236,6 @@ private:
                              const llvm::SetVector<func::FuncOp> &functions,
                              SymbolTable &symbols) {
     WalkResult result = function.walk([&](Operation *op) {
-      if (op->hasAttr(dist::kSharding) && !isa<func::FuncOp>(op)) {
-        op->emitOpError("is a parameter of which each rank must load its "
-                        "part: let it be an argument, or lower it before");
-        return WalkResult::interrupt();
-      }
       auto call = dyn_cast<func::CallOp>(op);
       if (call &&
           functions.contains(symbols.lookup<func::FuncOp>(call.getCallee()))) {

@@ -27,9 +27,9 @@ static FailureOr<std::string> moved(Operation *op, RankedTensorType type) {
   return name;
 }
 
-FailureOr<int64_t> Description::addPart(Operation *op, RankedTensorType global,
-                                        RankedTensorType local,
-                                        dist::ShardingAttr sharding) {
+static FailureOr<json::Object> placement(Operation *op, RankedTensorType global,
+                                         RankedTensorType local,
+                                         dist::ShardingAttr sharding) {
   FailureOr<std::string> dtype = moved(op, global);
   if (failed(dtype))
     return failure();
@@ -37,13 +37,46 @@ FailureOr<int64_t> Description::addPart(Operation *op, RankedTensorType global,
                      {"global_shape", json::Array(global.getShape())},
                      {"local_shape", json::Array(local.getShape())}};
   dist::setSharding(entry, sharding, global.getRank());
-  json::Value made = std::move(entry);
+  return entry;
+}
+
+FailureOr<int64_t> Description::addPart(Operation *op, RankedTensorType global,
+                                        RankedTensorType local,
+                                        dist::ShardingAttr sharding) {
+  auto entry = placement(op, global, local, sharding);
+  if (failed(entry))
+    return failure();
+  json::Value made = std::move(*entry);
   auto found = llvm::find(parts, made);
   if (found == parts.end()) {
     parts.push_back(std::move(made));
     return static_cast<int64_t>(parts.size()) - 1;
   }
   return found - parts.begin();
+}
+
+FailureOr<int64_t> Description::addParameter(SourceOpInterface source,
+                                             int64_t stage) {
+  auto local = cast<RankedTensorType>(source->getResult(0).getType());
+  auto global = source->getAttrOfType<TypeAttr>(dist::kGlobalType);
+  auto entry = placement(
+      source, global ? cast<RankedTensorType>(global.getValue()) : local, local,
+      source->getAttrOfType<dist::ShardingAttr>(dist::kSharding));
+  if (failed(entry))
+    return failure();
+  std::string name = source.getSourceName().str();
+  for (auto [number, known] : llvm::enumerate(parameters)) {
+    if (known.name != name)
+      continue;
+    if (known.placement != *entry)
+      return source.emitError("is another tensor, or other parts, than the "
+                              "parameter \"")
+             << name << "\" is elsewhere in the program";
+    known.stages.insert(stage);
+    return static_cast<int64_t>(number);
+  }
+  parameters.push_back({name, std::move(*entry), {stage}});
+  return static_cast<int64_t>(parameters.size()) - 1;
 }
 
 FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
@@ -98,6 +131,14 @@ std::string Description::text() const {
       program[key] = json::Array(list);
   };
   set("parts", parts);
+  json::Array kept;
+  for (const Parameter &parameter : parameters) {
+    json::Object entry = parameter.placement;
+    entry["name"] = parameter.name;
+    entry["stages"] = json::Array(parameter.stages);
+    kept.push_back(std::move(entry));
+  }
+  set("parameters", kept);
   set("collectives", collectives);
   set("channels", channels);
   std::string text;

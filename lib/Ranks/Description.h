@@ -9,6 +9,8 @@
 
 #include "kerf/Dist/Entries.h"
 
+#include <set>
+
 namespace kerf::ranks {
 
 /// The runtime's name of the elements of a tensor that only moves: numbers
@@ -27,6 +29,11 @@ public:
                                    mlir::RankedTensorType global,
                                    mlir::RankedTensorType local,
                                    dist::ShardingAttr sharding);
+  /// The number of a parameter that a function of `stage` reads or assigns:
+  /// `source` on local shapes, as partition leaves it. Fails with an error
+  /// where two sources of one name are not the same tensor.
+  mlir::FailureOr<int64_t> addParameter(SourceOpInterface source,
+                                        int64_t stage);
   mlir::FailureOr<int64_t> addCollective(dist::CollectiveOpInterface op);
   /// Channels keep their order in the module.
   mlir::FailureOr<int64_t> addChannel(dist::ChannelOp op);
@@ -37,6 +44,13 @@ public:
   dist::Mesh mesh;
 
 private:
+  struct Parameter {
+    std::string name;
+    llvm::json::Object placement;
+    std::set<int64_t> stages;
+  };
+
+  std::vector<Parameter> parameters;
   llvm::json::Array parts, collectives, channels;
 };
 

@@ -6,6 +6,7 @@
 #include "kerf/rt/ranks.h"
 
 #include <cstring>
+#include <set>
 
 using namespace kerf::rt;
 
@@ -23,6 +24,18 @@ static void parseVersions(const JsonReader &in) {
                 cat(in["abi"].where(), ": is ", abi, ", newer than ",
                     KERF_RANKS_ABI_VERSION, ", up to which this Kerf runs: ",
                     kerf::ranksSchema.remedy));
+}
+
+static RanksParameter parseParameter(const JsonReader &entry,
+                                     const Mesh &mesh) {
+  RanksParameter parameter;
+  parameter.name = entry["name"].string();
+  parsePlacement(entry, mesh, /*allowTime=*/false, parameter);
+  parameter.stages =
+      entry.list<int64_t>("stages", [&](const JsonReader &stage) {
+        return stage.integer(0, mesh.numStages() - 1);
+      });
+  return parameter;
 }
 
 RanksProgram kerf::rt::parseRanksProgram(const char *text) {
@@ -43,6 +56,14 @@ RanksProgram kerf::rt::parseRanksProgram(const char *text) {
     parsePlacement(entry, mesh, /*allowTime=*/true, part);
     return part;
   });
+  std::set<std::string> names;
+  program.parameters =
+      in.list<RanksParameter>("parameters", [&](const JsonReader &entry) {
+        RanksParameter made = parseParameter(entry, mesh);
+        if (!names.insert(made.name).second)
+          entry["name"].fail(cat("\"", made.name, "\" is twice in the list"));
+        return made;
+      });
   program.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &entry) {
         return parseCollective(entry, mesh);

@@ -10,6 +10,8 @@
 
 #include "../comm/Comm.h"
 
+#include <algorithm>
+
 namespace kerf::rt {
 
 /// A tensor that the host holds whole, and how it is cut.
@@ -19,9 +21,19 @@ struct BoundaryPart {
   Sharding sharding;
 };
 
+/// What ranks keep from run to run.
+struct RanksParameter : BoundaryPart {
+  std::string name;
+  std::vector<int64_t> stages; ///< whose ranks keep it
+  bool isIn(int64_t stage) const {
+    return std::find(stages.begin(), stages.end(), stage) != stages.end();
+  }
+};
+
 struct RanksProgram {
   Mesh mesh;
   std::vector<BoundaryPart> parts;
+  std::vector<RanksParameter> parameters;
   std::vector<CollectiveDesc> collectives;
   std::vector<ChannelDesc> channels;
 };

@@ -23,6 +23,7 @@ kerf_ranks::kerf_ranks(const char *text, double deadlineSeconds, int padding)
     rank->number = number;
     rank->comm = world->join(number);
     rank->openSends.resize(program.channels.size());
+    rank->kept.resize(program.parameters.size());
     ranks.push_back(std::move(rank));
   }
 }
@@ -93,17 +94,37 @@ static const BoundaryPart &boundaryPart(const kerf_rank &rank, int64_t part,
   return program.parts[part];
 }
 
-void kerf::rt::takePart(const kerf_rank &rank, int64_t index,
-                        int64_t microBatch, const void *whole, void *local) {
-  const BoundaryPart &tensor = boundaryPart(rank, index, microBatch);
+static size_t localBytes(const BoundaryPart &tensor) {
+  return static_cast<size_t>(numBytes(tensor.localShape, tensor.dtype));
+}
+
+/// What of a tensor lies at a rank: of `whole` to `local`, whose padding gets
+/// `padding` in each byte.
+static void copyIn(const kerf_rank &rank, const BoundaryPart &tensor,
+                   int64_t microBatch, const void *whole, void *local,
+                   int padding) {
   Part part = partOf(rank.ranks->program.mesh, tensor.sharding,
                      tensor.globalShape, rank.number, microBatch);
   if (part.sizes != tensor.localShape)
-    std::memset(local, rank.ranks->padding,
-                static_cast<size_t>(numBytes(tensor.localShape, tensor.dtype)));
+    std::memset(local, padding, localBytes(tensor));
   makeBoxCopy(tensor.globalShape, part.starts, tensor.localShape,
               Shape(part.starts.size(), 0), part.sizes, dtypeSize(tensor.dtype))
       .run(whole, local);
+}
+
+/// And back, without the padding.
+static void copyOut(const BoundaryPart &tensor, const Part &part,
+                    const void *local, void *whole) {
+  makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0),
+              tensor.globalShape, part.starts, part.sizes,
+              dtypeSize(tensor.dtype))
+      .run(local, whole);
+}
+
+void kerf::rt::takePart(const kerf_rank &rank, int64_t index,
+                        int64_t microBatch, const void *whole, void *local) {
+  copyIn(rank, boundaryPart(rank, index, microBatch), microBatch, whole, local,
+         rank.ranks->padding);
 }
 
 void kerf::rt::givePart(const kerf_rank &rank, int64_t index,
@@ -121,8 +142,68 @@ void kerf::rt::givePart(const kerf_rank &rank, int64_t index,
       if (given.starts == part.starts && given.sizes == part.sizes)
         return;
     }
-  makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0),
-              tensor.globalShape, part.starts, part.sizes,
-              dtypeSize(tensor.dtype))
-      .run(local, whole);
+  copyOut(tensor, part, local, whole);
+}
+
+size_t kerf_ranks::find(const char *name) const {
+  for (size_t i = 0; name && i < program.parameters.size(); ++i)
+    if (program.parameters[i].name == name)
+      return i;
+  throw Error(KERF_INVALID_ARGUMENT,
+              cat("the program has no parameter \"", name ? name : "", "\""));
+}
+
+void kerf_ranks::write(const char *name, const void *whole) {
+  size_t index = find(name);
+  const RanksParameter &parameter = program.parameters[index];
+  for (const auto &rank : ranks)
+    if (parameter.isIn(program.mesh.stageOf(rank->number))) {
+      rank->kept[index].resize(localBytes(parameter));
+      copyIn(*rank, parameter, 0, whole, rank->kept[index].data(), 0);
+    }
+}
+
+void kerf_ranks::read(const char *name, void *whole) const {
+  size_t index = find(name);
+  const RanksParameter &parameter = program.parameters[index];
+  for (const auto &rank : ranks) {
+    if (!parameter.isIn(program.mesh.stageOf(rank->number)))
+      continue;
+    if (rank->kept[index].empty() && localBytes(parameter) != 0)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  cat("parameter \"", name, "\" has no value"));
+    // Ranks that keep the same part keep the same values.
+    copyOut(parameter,
+            partOf(program.mesh, parameter.sharding, parameter.globalShape,
+                   rank->number, 0),
+            rank->kept[index].data(), whole);
+  }
+}
+
+static const RanksParameter &keptBy(const kerf_rank &rank, int64_t index) {
+  const RanksProgram &program = rank.ranks->program;
+  if (index < 0 || index >= static_cast<int64_t>(program.parameters.size()))
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("parameter ", index, " of ", program.parameters.size()));
+  const RanksParameter &parameter = program.parameters[index];
+  if (!parameter.isIn(program.mesh.stageOf(rank.number)))
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("parameter \"", parameter.name, "\" is not kept by rank ",
+                    rank.number));
+  return parameter;
+}
+
+void kerf::rt::loadKept(const kerf_rank &rank, int64_t index, void *local) {
+  const RanksParameter &parameter = keptBy(rank, index);
+  if (rank.kept[index].empty() && localBytes(parameter) != 0)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("parameter \"", parameter.name,
+                    "\" has no value, which kerf_ranks_write gives it"));
+  std::memcpy(local, rank.kept[index].data(), localBytes(parameter));
+}
+
+void kerf::rt::storeKept(kerf_rank &rank, int64_t index, const void *local) {
+  const RanksParameter &parameter = keptBy(rank, index);
+  const auto *bytes = static_cast<const std::byte *>(local);
+  rank.kept[index].assign(bytes, bytes + localBytes(parameter));
 }

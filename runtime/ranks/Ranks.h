@@ -23,6 +23,8 @@ struct kerf_rank {
   std::unique_ptr<kerf::rt::Comm> comm;
   /// Numbers of the sends of each channel that are not finished.
   std::vector<std::vector<int64_t>> openSends;
+  /// Its parts of the program's parameters; empty while they have no value.
+  std::vector<std::vector<std::byte>> kept;
   /// Whether the rank is inside of a call.
   std::atomic<bool> inside{false};
 };
@@ -33,6 +35,9 @@ struct kerf_ranks {
   /// Runs `function` on all ranks, each on a thread. Throws.
   void run(kerf_rank_function_t function, void *user);
   int64_t sentBytes() const;
+  /// See kerf_ranks_write and kerf_ranks_read. Throw KERF_INVALID_ARGUMENT.
+  void write(const char *parameter, const void *whole);
+  void read(const char *parameter, void *whole) const;
 
   /// One call of a rank. Whatever it throws ends the run.
   template <typename Body> void call(kerf_rank &rank, Body &&body) noexcept {
@@ -58,6 +63,7 @@ struct kerf_ranks {
 
 private:
   void awaitOthers() const;
+  size_t find(const char *parameter) const;
 
   kerf::rt::WorldSpec spec;
   bool broken = false;
@@ -71,6 +77,10 @@ void takePart(const kerf_rank &rank, int64_t part, int64_t microBatch,
               const void *whole, void *local);
 void givePart(const kerf_rank &rank, int64_t part, int64_t microBatch,
               const void *local, void *whole);
+
+/// See kerf_rank_load and kerf_rank_store.
+void loadKept(const kerf_rank &rank, int64_t parameter, void *local);
+void storeKept(kerf_rank &rank, int64_t parameter, const void *local);
 
 } // namespace kerf::rt
 

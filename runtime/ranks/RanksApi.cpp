@@ -41,16 +41,26 @@ kerf_status_t kerf_ranks_run(kerf_ranks_t *ranks, kerf_rank_function_t function,
   return guard([&] { ranks->run(function, user); });
 }
 
+kerf_status_t kerf_ranks_write(kerf_ranks_t *ranks, const char *parameter,
+                               const void *whole) {
+  return guard([&] { ranks->write(parameter, whole); });
+}
+
+kerf_status_t kerf_ranks_read(const kerf_ranks_t *ranks, const char *parameter,
+                              void *whole) {
+  return guard([&] { ranks->read(parameter, whole); });
+}
+
 const kerf_ranks_symbol_t *kerf_ranks_symbols(void) {
 #define KERF_SYMBOL(NAME)                                                      \
-  {                                                                            \
-    #NAME, reinterpret_cast<void *>(&NAME)                                     \
-  }
+  { #NAME, reinterpret_cast < void *>(&NAME) }
   static const kerf_ranks_symbol_t symbols[] = {
       KERF_SYMBOL(kerf_rank_number),
       KERF_SYMBOL(kerf_rank_fail),
       KERF_SYMBOL(kerf_rank_take),
       KERF_SYMBOL(kerf_rank_give),
+      KERF_SYMBOL(kerf_rank_load),
+      KERF_SYMBOL(kerf_rank_store),
       KERF_SYMBOL(kerf_rank_collective),
       KERF_SYMBOL(kerf_rank_start),
       KERF_SYMBOL(kerf_rank_wait),
@@ -81,6 +91,14 @@ void kerf_rank_give(kerf_rank_t *rank, int64_t part, int64_t micro_batch,
                     const void *local, void *whole) {
   rank->ranks->call(*rank,
                     [&] { givePart(*rank, part, micro_batch, local, whole); });
+}
+
+void kerf_rank_load(kerf_rank_t *rank, int64_t parameter, void *local) {
+  rank->ranks->call(*rank, [&] { loadKept(*rank, parameter, local); });
+}
+
+void kerf_rank_store(kerf_rank_t *rank, int64_t parameter, const void *local) {
+  rank->ranks->call(*rank, [&] { storeKept(*rank, parameter, local); });
 }
 
 static void checkIndex(const char *what, int64_t index, size_t count) {

@@ -49,26 +49,14 @@ module {
 module {
   dist.mesh @mesh ["tp"=2]
   func.func @parameter(%x: tensor<4xf32>) -> tensor<4xf32> {
-    // expected-error@+1 {{is a parameter of which each rank must load its part}}
     %w = nn.weight "w" file 0 at 0 {dist.global_type = tensor<8xf32>, dist.sharding = #dist.sharding<{"tp"}>}
        : tensor<4xf32> of tensor<8xf32>
+    // expected-error@+1 {{is another tensor, or other parts, than the parameter "w" is elsewhere in the program}}
+    %v = nn.weight "w" file 0 at 0 {dist.global_type = tensor<4xf32>, dist.sharding = #dist.sharding<{}>} : tensor<4xf32>
     %0 = dist.all_reduce %w sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
     return %0 : tensor<4xf32>
   }
 }
-
-// -----
-
-module {
-  dist.mesh @mesh ["tp"=2]
-  func.func @state(%x: tensor<4xf32>) {
-    %s = nn.state "s" {init = 0.0 : f32} : tensor<4xf32>
-    // expected-error@+1 {{keeps state from step to step, for which a program of ranks has no place}}
-    dist.assign %s, %x : tensor<4xf32>
-    return
-  }
-}
-
 // -----
 
 module {

@@ -8,6 +8,8 @@ dist.mesh @mesh ["dp"=2, "tp"=4]
 // Without a list of a stage the text has a name of its own.
 // CHECK: llvm.mlir.global external constant @kerf_ranks("
 // CHECK-SAME: \22axes\22:[{\22name\22:\22dp\22,\22size\22:2},{\22name\22:\22tp\22,\22size\22:4}]
+// CHECK-SAME: \22parameters\22:[{\22dtype\22:\22f32\22,\22global_shape\22:[8],\22local_shape\22:[2],\22name\22:\22w\22,
+// CHECK-SAME: \22stages\22:[0]}
 // CHECK-SAME: \22schema\22:\22kerf.ranks/1\22
 // CHECK-NOT: dist.
 
@@ -139,6 +141,25 @@ func.func @attributes(%x: tensor<2xf32> {bufferization.writable = false, kerf.na
 // CHECK-SAME: %{{.*}}: tensor<4xf32>) -> tensor<4xf32>
 func.func @local(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
+}
+
+// Parameters stay at the ranks: a copy of the part is read, an assignment replaces the part.
+// CHECK-LABEL: func.func @kept(
+// CHECK-SAME: %[[RANK:.*]]: !llvm.ptr, %{{.*}}: i64, %[[X:.*]]: tensor<2xf32>)
+func.func @kept(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // CHECK: %[[BUFFER:.*]] = memref.alloc() : memref<2xf32>
+  // CHECK: %[[W:.*]] = arith.constant 0 : i64
+  // CHECK: call @kerf_load_0(%[[RANK]], %[[W]], %[[BUFFER]])
+  // CHECK: %[[OLD:.*]] = bufferization.to_tensor %[[BUFFER]] restrict :
+  // CHECK: %[[NEW:.*]] = arith.addf %[[OLD]], %[[X]]
+  // CHECK: %[[SOURCE:.*]] = bufferization.to_buffer %[[NEW]] read_only
+  // CHECK: call @kerf_store_0(%[[RANK]], %{{.*}}, %[[SOURCE]])
+  // CHECK: return %[[OLD]]
+  %w = nn.weight "w" file 0 at 0 {variable, dist.global_type = tensor<8xf32>, dist.sharding = #dist.sharding<{"tp"}>}
+     : tensor<2xf32> of tensor<8xf32>
+  %0 = arith.addf %w, %x : tensor<2xf32>
+  dist.assign %w, %0 : tensor<2xf32>
+  return %w : tensor<2xf32>
 }
 
 // Each call is in a function that takes the buffers, and is not inlined.

@@ -170,7 +170,8 @@ void *NativeProgram::lookup(StringRef name) const {
 }
 
 std::string NativeProgram::run(StringRef name, ArrayRef<HostBuffer *> buffers,
-                               int times, int64_t *sentBytes) const {
+                               int times, int64_t *sentBytes,
+                               const Parameters &parameters) const {
   auto *text = static_cast<const char *>(
       lookup((name + ranks::kDescriptionSuffix).str()));
   auto function = engine->lookupPacked(("_mlir_ciface_" + name).str());
@@ -189,6 +190,9 @@ std::string NativeProgram::run(StringRef name, ArrayRef<HostBuffer *> buffers,
   options.padding = 0xFF; // no number
   kerf_ranks_t *ranks = nullptr;
   kerf_status_t status = kerf_ranks_create(text, &options, &ranks);
+  for (const auto &[parameter, buffer] : parameters)
+    if (!status)
+      status = kerf_ranks_write(ranks, parameter.c_str(), buffer->data());
   for (int i = 0; i < times && !status; ++i)
     status = kerf_ranks_run(
         ranks,
@@ -200,6 +204,9 @@ std::string NativeProgram::run(StringRef name, ArrayRef<HostBuffer *> buffers,
           call->function(arguments.data());
         },
         &call);
+  for (const auto &[parameter, buffer] : parameters)
+    if (!status)
+      status = kerf_ranks_read(ranks, parameter.c_str(), buffer->data());
   if (!status && sentBytes)
     *sentBytes = kerf_ranks_sent_bytes(ranks);
   std::string why = status ? kerf_status_message(status) : "";

@@ -15,6 +15,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
+#include <map>
 #include <memory>
 
 namespace kerf::test {
@@ -77,9 +78,12 @@ public:
 
   /// Runs function `name` on all ranks, `times` over; buffers are its
   /// arguments behind the rank. Returns what the runtime says, empty if all is
-  /// well. `sentBytes`, if given: what the ranks have sent in all.
+  /// well. `sentBytes`, if given: what the ranks have sent in all. `parameters`
+  /// by name: written before the first run, read behind the last.
+  using Parameters = std::map<std::string, HostBuffer *>;
   std::string run(llvm::StringRef name, llvm::ArrayRef<HostBuffer *> buffers,
-                  int times = 1, int64_t *sentBytes = nullptr) const;
+                  int times = 1, int64_t *sentBytes = nullptr,
+                  const Parameters &parameters = {}) const;
 
 private:
   std::unique_ptr<mlir::ExecutionEngine> engine;

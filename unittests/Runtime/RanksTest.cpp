@@ -129,6 +129,64 @@ TEST(Ranks, CollectivesAtOnceAndInHalves) {
   }
 }
 
+// What a host writes is what ranks load, and what they store is what it reads
+// and the next run loads: 7 elements over two ranks of the second of two
+// stages.
+TEST(Ranks, KeepParametersBetweenRuns) {
+  Ranks ranks = makeRanks(
+      program(
+          R"("mesh": {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}],
+                          "stage_axis": "pp"},
+         "parameters": [{"name": "w", "dtype": "i32", "global_shape": [7],
+                         "local_shape": [4], "sharding": [[{"axis": "tp"}]],
+                         "stages": [1]}])"),
+      30, 0xFF);
+  int32_t values[7] = {1, 2, 3, 4, 5, 6, 7};
+  auto step = [&](kerf_rank_t *rank) {
+    if (kerf_rank_number(rank) < 2)
+      return;
+    int32_t part[4] = {-5, -5, -5, -5};
+    kerf_rank_load(rank, 0, part);
+    if (kerf_rank_number(rank) == 3 && part[3] != 0)
+      kerf_rank_fail(rank, "padding is not zero");
+    for (int32_t &value : part)
+      value *= 10;
+    kerf_rank_store(rank, 0, part);
+  };
+  EXPECT_THAT(
+      run(ranks, step).message,
+      HasSubstr("parameter \"w\" has no value, which kerf_ranks_write"));
+
+  ranks = makeRanks(program(
+      R"("mesh": {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}],
+                          "stage_axis": "pp"},
+         "parameters": [{"name": "w", "dtype": "i32", "global_shape": [7],
+                         "sharding": [[{"axis": "tp"}]], "stages": [1]}])"));
+  int32_t read[7];
+  EXPECT_THAT(outcomeOf(kerf_ranks_read(ranks.get(), "w", read)).message,
+              HasSubstr("parameter \"w\" has no value"));
+  EXPECT_EQ(outcomeOf(kerf_ranks_write(ranks.get(), "v", values)).message,
+            "the program has no parameter \"v\"");
+  EXPECT_EQ(outcomeOf(kerf_ranks_write(ranks.get(), nullptr, values)).code,
+            KERF_INVALID_ARGUMENT);
+  ASSERT_EQ(outcomeOf(kerf_ranks_write(ranks.get(), "w", values)).code,
+            KERF_OK);
+  for (int times = 0; times < 2; ++times) {
+    Outcome outcome = run(ranks, step);
+    ASSERT_EQ(outcome.code, KERF_OK) << outcome.message;
+  }
+  ASSERT_EQ(outcomeOf(kerf_ranks_read(ranks.get(), "w", read)).code, KERF_OK);
+  EXPECT_THAT(read, ::testing::ElementsAre(100, 200, 300, 400, 500, 600, 700));
+  EXPECT_THAT(run(ranks,
+                  [](kerf_rank_t *rank) {
+                    int32_t part[4];
+                    if (kerf_rank_number(rank) == 0)
+                      kerf_rank_load(rank, 0, part);
+                  })
+                  .message,
+              HasSubstr("parameter \"w\" is not kept by rank 0"));
+}
+
 TEST(Ranks, ChannelsJoinStages) {
   Ranks ranks = makeRanks(program(
       R"("mesh": {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}],
@@ -170,7 +228,7 @@ TEST(Ranks, DescriptionsAreChecked) {
       {R"({"schema": "kerf.ranks/2", "abi": 1})", KERF_OTHER_VERSION,
        "newer than"},
       {R"({"schema": "kerf.ranks/1", "abi": 99})", KERF_OTHER_VERSION,
-       "abi: is 99, newer than 1"},
+       "abi: is 99, newer than 2"},
       {program(R"("mesh": {"axes": [{"name": "tp", "size": 0}]})"),
        KERF_BAD_PACKAGE, "program: mesh.axes[0].size: expected an integer"},
       {program(kFour + R"(, "color": 1)"), KERF_BAD_PACKAGE, "color"},
@@ -181,6 +239,15 @@ TEST(Ranks, DescriptionsAreChecked) {
           "local_shape": [3], "sharding": [[{"axis": "tp"}]]}])"),
        KERF_BAD_PACKAGE,
        "program: parts[0].local_shape: is 3, the sharding gives 2"},
+      {program(kFour + R"(, "parameters": [{"name": "w", "dtype": "f32",
+          "global_shape": [7], "sharding": [[]], "stages": [1]}])"),
+       KERF_BAD_PACKAGE, "program: parameters[0].stages[0]: "},
+      {program(kFour + R"(, "parameters": [{"name": "w", "dtype": "f32",
+          "global_shape": [7], "sharding": [[]], "stages": [0]},
+          {"name": "w", "dtype": "f32", "global_shape": [7], "sharding": [[]],
+          "stages": [0]}])"),
+       KERF_BAD_PACKAGE,
+       "program: parameters[1].name: \"w\" is twice in the list"},
       {program(kFour + R"(, "collectives": [{"kind": "all_join"}])"),
        KERF_BAD_PACKAGE, "unknown collective \"all_join\""},
   };
@@ -219,6 +286,10 @@ TEST(Ranks, NumbersOutOfRangeEndTheRun) {
        "part 1 of 1"},
       {[&](kerf_rank_t *rank) { kerf_rank_give(rank, 0, 1, &x, &y); },
        "micro-batch 1 of 1"},
+      {[&](kerf_rank_t *rank) { kerf_rank_load(rank, 0, &y); },
+       "parameter 0 of 0"},
+      {[&](kerf_rank_t *rank) { kerf_rank_store(rank, -1, &x); },
+       "parameter -1 of 0"},
       {[&](kerf_rank_t *rank) { kerf_rank_collective(rank, -1, &x, &y); },
        "collective -1 of 1"},
       {[&](kerf_rank_t *rank) { kerf_rank_start(rank, 1, &x, &y); },
@@ -334,7 +405,7 @@ TEST(Ranks, SymbolsAreThoseOfTheHeader) {
     listed.insert(symbol->name);
   }
   EXPECT_EQ(listed, declared);
-  EXPECT_GE(listed.size(), 10u);
+  EXPECT_GE(listed.size(), 12u);
 }
 
 } // namespace

@@ -65,8 +65,10 @@ def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
     ```
 
     Run it before one-shot bufferization. Each read of a tensor has a number,
-    without which CSE would merge two of them. A program's state (`dist.assign`) and parameters that each rank would have to load are
-    errors: they are arguments of such a program.
+    without which CSE would merge two of them. Parameters (sources that are no
+    splats) and what `dist.assign` gives them stay at the ranks: a source becomes a
+    copy of the rank's part, an assignment replaces it, and the host writes and
+    reads whole tensors by name between runs (`kerf_ranks_write`).
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
     "::mlir::bufferization::BufferizationDialect", "::mlir::func::FuncDialect",

@@ -25,7 +25,7 @@ extern "C" {
 
 /* Version of the functions called kerf_rank_...: code that was lowered for an
    older one runs. New functions raise it. */
-#define KERF_RANKS_ABI_VERSION 1
+#define KERF_RANKS_ABI_VERSION 2
 
 /* All ranks of a program, and one of them. */
 typedef struct kerf_ranks kerf_ranks_t;
@@ -48,6 +48,16 @@ int64_t kerf_ranks_size(const kerf_ranks_t *ranks);
 /* Bytes that all ranks have sent so far. After each run they are compared with
    those that the program says it sends, and with those that were moved. */
 int64_t kerf_ranks_sent_bytes(const kerf_ranks_t *ranks);
+
+/* What ranks keep from run to run, in parts: parameters (weights) and other
+   state, by the names in the description's "parameters". `whole` is dense and
+   row-major. Before the first run the host writes all of them; a run that reads
+   one without a value fails. Not while ranks run. KERF_INVALID_ARGUMENT for a
+   name that the program does not have, or a parameter without a value. */
+kerf_status_t kerf_ranks_write(kerf_ranks_t *ranks, const char *parameter,
+                               const void *whole);
+kerf_status_t kerf_ranks_read(const kerf_ranks_t *ranks, const char *parameter,
+                              void *whole);
 
 /* Calls function(rank, user) on a thread for each rank, at once, and returns
    when all have returned. KERF_RANK_FAILURE where a rank waited too long for
@@ -80,6 +90,11 @@ void kerf_rank_take(kerf_rank_t *rank, int64_t part, int64_t micro_batch,
                     const void *whole, void *local);
 void kerf_rank_give(kerf_rank_t *rank, int64_t part, int64_t micro_batch,
                     const void *local, void *whole);
+
+/* This rank's part of an entry of the description's "parameters": as the host
+   or the last store left it; zero past the end of the tensor. Since version 2. */
+void kerf_rank_load(kerf_rank_t *rank, int64_t parameter, void *local);
+void kerf_rank_store(kerf_rank_t *rank, int64_t parameter, const void *local);
 
 /* Entry `index` of the description's "collectives". `src` and `dst` do not
    overlap, or are the same for all_reduce and broadcast. */
