@@ -24,7 +24,7 @@ kerf = ctypes.CDLL(sys.argv[1])
 for name in ("mlirContextCreate", "mlirModuleCreateParse", "mlirModuleGetOperation"):
     getattr(kerf, name).restype = Handle
 kerf.kerfPlan.restype = ctypes.c_void_p
-kerf.kerfPartition.restype = kerf.kerfCollectives.restype = ctypes.c_int8
+kerf.kerfPartition.restype = kerf.kerfCollectives.restype = kerf.kerfCallRuntime.restype = ctypes.c_int8
 kerf.kerfFree.argtypes = [ctypes.c_void_p]
 assert kerf.kerfApiVersion() == 1
 
@@ -45,3 +45,5 @@ assert kerf.kerfPartition(module) and kerf.kerfCollectives(module)
 WRITE = ctypes.CFUNCTYPE(None, Text, ctypes.c_void_p)
 kerf.mlirOperationPrint(kerf.mlirModuleGetOperation(module),
                         WRITE(lambda text, _: sys.stdout.write(ctypes.string_at(text.data, text.length).decode())), None)
+# What is left of dist becomes calls of the runtime (kerf/rt/ranks.h).
+assert kerf.kerfCallRuntime(module)

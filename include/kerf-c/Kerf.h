@@ -49,6 +49,10 @@ MLIR_CAPI_EXPORTED MlirLogicalResult kerfPartition(MlirModule module);
 /** kerf-collectives: fewer and cheaper ones. */
 MLIR_CAPI_EXPORTED MlirLogicalResult kerfCollectives(MlirModule module);
 
+/** kerf-call-runtime: what is left of dist becomes calls of kerf/rt/ranks.h;
+ * upstream passes lower the rest. */
+MLIR_CAPI_EXPORTED MlirLogicalResult kerfCallRuntime(MlirModule module);
+
 MLIR_CAPI_EXPORTED void kerfFree(char *text);
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@ void attachLinalg(mlir::DialectRegistry &registry);
 void attachTensor(mlir::DialectRegistry &registry);
 void attachArith(mlir::DialectRegistry &registry);
 void attachCalls(mlir::DialectRegistry &registry);
+void attachCallCosts(mlir::DialectRegistry &registry);
 void attachTosa(mlir::DialectRegistry &registry);
 void attachTosaMoves(mlir::DialectRegistry &registry);
 
@@ -48,6 +49,13 @@ inline int64_t multiplySaturated(int64_t a, int64_t b) {
   int64_t product;
   return llvm::MulOverflow(a, b, product) ? std::numeric_limits<int64_t>::max()
                                           : product;
+}
+
+/// a + b of the same.
+inline int64_t addSaturated(int64_t a, int64_t b) {
+  int64_t sum;
+  return llvm::AddOverflow(a, b, sum) ? std::numeric_limits<int64_t>::max()
+                                      : sum;
 }
 
 /// Operations of an op on one element of its result; 0: it only moves it.

@@ -8,6 +8,7 @@ using namespace kerf;
 void kerf::registerUpstreamModels(mlir::DialectRegistry &registry) {
   models::attachArith(registry);
   models::attachCalls(registry);
+  models::attachCallCosts(registry);
   models::attachLinalg(registry);
   models::attachTensor(registry);
   models::attachTosa(registry);

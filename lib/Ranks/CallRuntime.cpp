@@ -38,8 +38,8 @@ class FunctionLowering {
 public:
   FunctionLowering(func::FuncOp function, Description &description,
                    Calls &calls)
-      : function(function), arguments{function.getArgument(0),
-                                      function.getArgument(1)},
+      : function(function),
+        arguments{function.getArgument(0), function.getArgument(1)},
         description(description), calls(calls),
         position(description.mesh, calls, arguments),
         builder(function.getContext()) {}

@@ -53,7 +53,9 @@ kerf_status_t kerf_ranks_read(const kerf_ranks_t *ranks, const char *parameter,
 
 const kerf_ranks_symbol_t *kerf_ranks_symbols(void) {
 #define KERF_SYMBOL(NAME)                                                      \
-  { #NAME, reinterpret_cast < void *>(&NAME) }
+  {                                                                            \
+    #NAME, reinterpret_cast<void *>(&NAME)                                     \
+  }
   static const kerf_ranks_symbol_t symbols[] = {
       KERF_SYMBOL(kerf_rank_number),
       KERF_SYMBOL(kerf_rank_fail),

@@ -125,8 +125,11 @@ checks.expect("plan.py", listed.returncode == 0 and "'tp': 4" in listed.stdout a
 
 exported = run("nm", "-D", "--defined-only", prefix / "lib" / "libKerfC.so").stdout
 functions = sorted(line.split()[-1] for line in exported.splitlines() if re.search(r" T kerf\w+$", line))
-checks.expect("version 1 of the C API", functions == ["kerfApiVersion", "kerfCollectives", "kerfFree", "kerfPartition", "kerfPlan",
-                                                      "kerfPropagate", "kerfRegisterDialects"], f"{functions}")
+typed = (inputs / "c_api_1.c").read_text()
+checks.expect("version 1 of the C API", functions == sorted(re.findall(r"= (kerf\w+);", typed)), f"{functions}")
+llvm = re.search(r"^LLVM_DIR:\w+=(.*)/lib/cmake/llvm$", (pathlib.Path(build) / "CMakeCache.txt").read_text(), re.M)[1]
+succeeds("types of version 1", shutil.which("clang-22") or "cc", "-std=c11", "-Wall", "-Werror", "-fsyntax-only",
+         f"-I{prefix / 'include'}", f"-I{llvm}/include", inputs / "c_api_1.c")
 
 # What the page shows is what the examples do.
 page = (root / "docs" / "Embedding.md").read_text()

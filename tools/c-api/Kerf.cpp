@@ -7,6 +7,7 @@
 #include "kerf/Format/Schemas.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/Ranks/Passes.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Support.h"
@@ -144,6 +145,12 @@ MlirLogicalResult kerfPartition(MlirModule module) {
 MlirLogicalResult kerfCollectives(MlirModule module) {
   return wrap(run(
       module, [](PassManager &passes) { buildCollectivesPipeline(passes); }));
+}
+
+MlirLogicalResult kerfCallRuntime(MlirModule module) {
+  return wrap(run(module, [](PassManager &passes) {
+    passes.addPass(ranks::createCallRuntime());
+  }));
 }
 
 void kerfFree(char *text) { std::free(text); }

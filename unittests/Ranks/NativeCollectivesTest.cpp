@@ -127,9 +127,7 @@ TEST_F(NativeCollectives, AllReduce) {
          "f32",
          {2, 5},
          {2, 5},
-         [](Rank, int64_t i, int64_t j) {
-           return operand({0, 0}, i, j);
-         }});
+         [](Rank, int64_t i, int64_t j) { return operand({0, 0}, i, j); }});
 }
 
 // 4 rows over 3 ranks are 2, 2 and none; what no row fills is zero.
@@ -198,9 +196,7 @@ TEST_F(NativeCollectives, BroadcastAndPermute) {
          "f32",
          {2, 3},
          {2, 3},
-         [](Rank r, int64_t i, int64_t j) {
-           return operand({r.a, 2}, i, j);
-         }});
+         [](Rank r, int64_t i, int64_t j) { return operand({r.a, 2}, i, j); }});
   check({R"(%r = dist.permute %x ["b"] pairs [0, 2, 1, 0] : FROM -> TO)",
          "i64",
          {2, 3},

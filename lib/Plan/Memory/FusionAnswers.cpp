@@ -5,6 +5,7 @@
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Fusion/Reductions.h"
 
+#include "mlir/Interfaces/CallInterfaces.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,7 +15,8 @@ using namespace kerf::plan;
 
 CostClass kerf::plan::costClassOf(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
-  return costed ? costed.getCostClass() : CostClass::Elementwise;
+  return costed && !isa<CallOpInterface>(op) ? costed.getCostClass()
+                                             : CostClass::Elementwise;
 }
 
 LibraryWork kerf::plan::libraryWorkOf(Operation *op) {

@@ -7,6 +7,7 @@
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
+#include "mlir/Interfaces/CallInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -108,7 +109,10 @@ int64_t MemoryFloor::leastOutputBytes() const {
   return bytes;
 }
 
+/// Of a call nothing is known but what it costs.
 static CostClass classOf(Operation *op) {
+  if (isa<CallOpInterface>(op))
+    return CostClass::Gather;
   auto costed = dyn_cast<OpCostInterface>(op);
   return costed ? costed.getCostClass() : CostClass::Gather;
 }

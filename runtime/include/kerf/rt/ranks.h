@@ -92,7 +92,8 @@ void kerf_rank_give(kerf_rank_t *rank, int64_t part, int64_t micro_batch,
                     const void *local, void *whole);
 
 /* This rank's part of an entry of the description's "parameters": as the host
-   or the last store left it; zero past the end of the tensor. Since version 2. */
+   or the last store left it; zero past the end of the tensor. Since version 2.
+ */
 void kerf_rank_load(kerf_rank_t *rank, int64_t parameter, void *local);
 void kerf_rank_store(kerf_rank_t *rank, int64_t parameter, const void *local);
 
