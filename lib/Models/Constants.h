@@ -9,6 +9,7 @@
 
 #include "Attach.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
 namespace kerf::models {
@@ -16,6 +17,9 @@ namespace kerf::models {
 /// The elements of a constant tensor; null for a number, and for elements that
 /// are kept elsewhere (dense_resource).
 inline mlir::DenseElementsAttr elementsOf(mlir::Operation *constant) {
+  // Without folding, which is slower.
+  if (auto arith = llvm::dyn_cast<mlir::arith::ConstantOp>(constant))
+    return llvm::dyn_cast<mlir::DenseElementsAttr>(arith.getValue());
   mlir::Attribute value;
   return matchPattern(constant, mlir::m_Constant(&value))
              ? llvm::dyn_cast<mlir::DenseElementsAttr>(value)

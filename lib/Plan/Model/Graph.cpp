@@ -16,9 +16,11 @@ using namespace kerf;
 using namespace kerf::plan;
 
 bool kerf::plan::isFilledInPlace(OpOperand &use) {
-  auto source = dyn_cast_or_null<SourceOpInterface>(use.get().getDefiningOp());
   auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
-  return source && op && op.isDpsInit(&use) && source.isUniform();
+  auto source =
+      op ? dyn_cast_or_null<SourceOpInterface>(use.get().getDefiningOp())
+         : SourceOpInterface();
+  return source && op.isDpsInit(&use) && source.isUniform();
 }
 
 static bool hasSeveralUses(Value value) {
