@@ -77,8 +77,8 @@ Wide ReshardBound::leastBytes(const ReshardState &state) const {
   for (size_t dim = 0; dim < shape.size(); ++dim)
     for (auto [overlap, has, needs] :
          zip_equal(overlaps, held(state, dim), needed[dim]))
-      overlap *= std::max<int64_t>(
-          0, std::min(has.end, needs.end) - std::max(has.begin, needs.begin));
+      overlap *= std::max<int64_t>(0, std::min(has.end, needs.end) -
+                                          std::max(has.begin, needs.begin));
   Wide numHeld = 0;
   for (int64_t overlap : overlaps)
     numHeld += overlap;
