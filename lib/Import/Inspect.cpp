@@ -97,7 +97,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
            << report.parameterElements << " elements, "
            << scaled(double(report.parameterBytes),
                      {" B", " KiB", " MiB", " GiB"}, 1024)
-           << "\n";
+           << " (floats that the file stores)\n";
   if (module) {
     ModuleCost cost = costOfModule(module);
     stream << "FLOPs " << cost.flops << " ("

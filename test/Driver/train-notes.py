@@ -47,6 +47,17 @@ for flags, said in (([], True), (["--optimizer=adam"], False), (["-q"], False)):
     checks.expect(f"which optimizer {flags}", result.returncode == 0 and ("note: --optimizer is not given: the step is that of sgd" in result.stderr) == said,
                   result.stderr)
 
+# As ONNX Runtime names what it has folded a BatchNorm into.
+model = onnx.load(MLP / "model.onnx")
+weight = model.graph.initializer[0].name
+for names in [node.input for node in model.graph.node]:
+    names[:] = ["ConvBnFusion_W_" + name if name == weight else name for name in names]
+model.graph.initializer[0].name = "ConvBnFusion_W_" + weight
+onnx.save(model, OUT / "folded.onnx")
+folded = notes(OUT / "folded.onnx", "--batch-size=16")
+checks.expect("folded", len(folded) == 1 and "ONNX Runtime has folded BatchNorm into convolutions" in folded[0]
+              and f'"ConvBnFusion_W_{weight}"' in folded[0], str(folded))
+
 # As torch.onnx names a constant; parameters are called after their modules.
 model = onnx.load(MLP / "model.onnx")
 out = model.graph.output[0]

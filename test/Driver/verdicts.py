@@ -47,6 +47,12 @@ for percent in (100, 102, 105, 108, 111) if needs else ():
     kept = kerf("plan", models / "gpt2-small/model.onnx", "--dim=batch=2", "--devices=cpu:2", f"--memory-limit={limit}B")
     checks.expect(f"fits in {percent}% of what was laid out", kept.returncode == 0, kept.stderr)
 
+# Candidates that are predicted to need more than the limit are marked, and no others.
+marked = kerf("plan", pathlib.Path(sys.argv[2]) / "training/conv-max-pool/model.onnx", "--dim=batch=8", "--devices=cpu:2", "--train",
+              "--loss=cross_entropy(logits,labels)", "--memory-limit=56000B")
+rows = re.findall(r"  memory ([0-9.]+) KiB(, above the limit)?\n", marked.stdout)
+checks.expect("marked", any(row[1] for row in rows) and all((float(row[0]) > 56000 / 1024) == bool(row[1]) for row in rows), marked.stdout)
+
 # Memory: what is known is tried here once more, and that it is not far above what fits.
 SMALLEST = r"note: the smallest plan that is known needs about (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),

@@ -130,7 +130,7 @@ verify("masked samples", [masked, "--dim=batch=2", "--reference-seconds=1.8e-6"]
 
 # Training: autodiff is shared too and said; a fault of the backward pass has the node of its forward.
 TRAIN = [INPUTS / "training/mlp/model.onnx", "--dim=batch=8", "--train", "--loss=cross_entropy(logits,labels)",
-         "--optimizer=sgd,lr=0.1", "--threads=1"]
+         "--optimizer=sgd,lr=0.1", "--threads=1", "-v"]
 verify("training", [*TRAIN, "--steps=3"], 0, ["shares the import of the model, autodiff and the formulas of single elements with", "equal +layers.0.weight"])
 verify("fault of training", [*TRAIN, "--damage=node_gelu", "--devices=2", "--mesh=pp=2", "--micro-batches=2"], 1,
        [r"differs +layers.0.weight", r"^first +node_gelu \(nn.mul\)"])

@@ -172,7 +172,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       ->group("Files");
 
   sub = add("verify", "Hold the program against an independent reference",
-            verify, Prints::Json);
+            verify, Prints::VerboseAndJson);
   addModel(*sub, options);
   addForms(*sub, options);
   addPlanning(*sub, options);

@@ -76,12 +76,18 @@ private:
 
 } // namespace
 
+/// What a number behind a name says.
+static const std::string kNumbered =
+    "NAME#2: the second value that comes from the node or weight NAME";
+
 void Printer::printHead() {
   const json::Object *model = plan.getObject("model");
   const json::Object *objective = plan.getObject("objective");
   const json::Object *schedule = plan.getObject("schedule");
   out << "model     " << text(model, "name") << ": "
-      << formatCount(number(model, "parameters")) << " parameters, "
+      << formatCount(number(model, "parameters"))
+      << (textAt(&plan, "goal") == "train" ? " parameters in the step, "
+                                           : " parameters, ")
       << formatFlops(number(model, "flops")) << " per step\n";
   out << "mesh      " << meshText(plan.getObject("mesh")) << " on "
       << plural(int64_t(plan.getNumber("devices").value_or(1)), "device")
@@ -250,7 +256,11 @@ void Printer::printCuts() {
   if (!values)
     return;
   if (verbose) {
-    out << "\nvalues\n";
+    bool isNumbered = llvm::any_of(*values, [](const json::Value &value) {
+      return text(value.getAsObject(), "name").find('#') != std::string::npos;
+    });
+    out << "\nvalues, in the order of the program"
+        << (isNumbered ? " (" + kNumbered + ")\n" : "\n");
     for (const json::Value &value : *values)
       out << "  " << text(value.getAsObject(), "name") << "  "
           << text(value.getAsObject(), "sharding") << "\n";
@@ -300,6 +310,14 @@ void Printer::printCuts() {
         << (kind.first == 1 ? " value (" : " values (") << kind.second
         << (kind.first == 1 ? ")\n" : ", ...)\n");
   printMore(sorted.size(), kFew, "kind", "kinds");
+  auto isNumbered = [](const auto &entry) {
+    return entry.first.find('#') != std::string::npos;
+  };
+  if (llvm::any_of(parameters, isNumbered) ||
+      llvm::any_of(sorted, [](const auto &kind) {
+        return kind.second.second.find('#') != std::string::npos;
+      }))
+    out << "  (" << kNumbered << ")\n";
 }
 
 void Printer::printPureCuts() {
@@ -338,6 +356,9 @@ void Printer::printRunnersUp() {
   const json::Array *list = plan.getArray("runners_up");
   if (!list || list->size() < 2)
     return;
+  std::optional<double> limit;
+  if (const json::Object *memory = plan.getObject("memory"))
+    limit = memory->getNumber("limit");
   out << "\ncandidates (best first; memory is predicted)\n";
   // Cuts that are the same under other names of axes are one row.
   std::vector<std::vector<const json::Object *>> rows;
@@ -367,7 +388,10 @@ void Printer::printRunnersUp() {
         << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
         << "busiest rank "
         << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
-        << "memory " << formatBytes(number(c, "peak_memory_bytes"));
+        << "memory " << formatBytes(number(c, "peak_memory_bytes"))
+        << (limit && number(c, "peak_memory_bytes") > *limit
+                ? ", above the limit"
+                : "");
     for (const json::Object *other : llvm::drop_begin(row))
       out << (other == row[1] ? "  (the same: " : "; ")
           << meshText(other->getObject("mesh"));

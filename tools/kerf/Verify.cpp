@@ -216,13 +216,36 @@ static llvm::json::Object toJson(const FirstDifference &first) {
   return object;
 }
 
-static void printDifferences(const std::vector<Difference> &differences,
-                             bool quiet) {
+/// Rows without -v: the first that differ; those that are equal, or of many the
+/// ones that are furthest from the reference.
+static constexpr size_t kRows = 8, kFurthest = 3;
+
+static void printDifferences(llvm::ArrayRef<Difference> differences,
+                             const Options &options) {
+  PrintableStream out(llvm::outs());
+  auto print = [&](const char *verdict, llvm::ArrayRef<const Difference *> rows,
+                   size_t shown, const char *rest) {
+    if (options.verbose)
+      shown = rows.size();
+    for (const Difference *d : rows.take_front(shown))
+      out << verdict << d->name << ": " << differenceText(*d) << "\n";
+    if (shown < rows.size())
+      out << verdict << "... and " << rows.size() - shown << " more" << rest
+          << " (-v lists all)\n";
+  };
+  std::vector<const Difference *> wrong, equal;
   for (const Difference &d : differences)
-    if (d.wrong || !quiet)
-      PrintableStream(llvm::outs())
-          << (d.wrong ? "differs  " : "equal    ") << d.name << ": "
-          << differenceText(d) << "\n";
+    (d.wrong ? wrong : equal).push_back(&d);
+  print("differs  ", wrong, std::min(wrong.size(), kRows), "");
+  if (options.quiet)
+    return;
+  bool isMany = equal.size() > kRows;
+  if (isMany && !options.verbose)
+    llvm::stable_sort(equal, [](const Difference *a, const Difference *b) {
+      return a->largest > b->largest;
+    });
+  print("equal    ", equal, isMany ? kFurthest : equal.size(),
+        ", none further from the reference");
 }
 
 static void printFirst(const FirstDifference &first) {
@@ -269,7 +292,9 @@ int kerf::tool::verify(const Options &options) {
       for (const std::string &note : reference->notes)
         out << "          " << note << "\n";
     }
-    printDifferences(differences, options.quiet);
+    llvm::ArrayRef all(differences);
+    printDifferences(all.take_front(outputs.size()), options);
+    printDifferences(all.drop_front(outputs.size()), options);
     llvm::outs().flush();
   }
   if (!fine)

@@ -64,8 +64,9 @@ AxisList ReshardSearch::toAxes(ArrayRef<uint8_t> list) const {
 ReshardState ReshardSearch::toState(const Layout &layout) const {
   ReshardState state;
   for (const AxisList &axes : layout.dims) {
-    state.dims.push_back(toAtoms(axes));
-    for (uint8_t atom : state.dims.back())
+    AtomList list = toAtoms(axes);
+    state.addDim(list);
+    for (uint8_t atom : list)
       state.used |= 1u << atom;
   }
   for (uint8_t atom : toAtoms(layout.partial))
@@ -77,7 +78,7 @@ ReshardState ReshardSearch::toState(const Layout &layout) const {
 
 void ReshardSearch::setBlock(ReshardState &state, size_t dim,
                              int64_t block) const {
-  int64_t cut = parts(state.dims[dim]);
+  int64_t cut = parts(state.dim(dim));
   if (cut == 1 || block == localSize(shape[dim], cut))
     block = 0;
   if (block && state.blocks.empty())
@@ -91,8 +92,8 @@ void ReshardSearch::setBlock(ReshardState &state, size_t dim,
 
 Layout ReshardSearch::toLayout(const ReshardState &state) const {
   Layout layout;
-  for (const AtomList &list : state.dims)
-    layout.dims.push_back(toAxes(list));
+  for (size_t dim = 0; dim < state.rank(); ++dim)
+    layout.dims.push_back(toAxes(state.dim(dim)));
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     if (state.partial >> atom & 1)
       layout.partial.push_back(atoms[atom]);
@@ -105,10 +106,9 @@ Layout ReshardSearch::toLayout(const ReshardState &state) const {
 /// The common prefix of start and target in a dimension stays in place, if it
 /// divides the dimension or the dimension does not change at all. Atoms in time
 /// always stay, and must be equal (false if they are not).
-bool ReshardSearch::fixPrefixes() {
-  const ReshardState &start = nodes[0].state;
+bool ReshardSearch::fixPrefixes(const ReshardState &start) {
   for (size_t dim = 0; dim < shape.size(); ++dim) {
-    const AtomList &from = start.dims[dim], &to = target.dims[dim];
+    ArrayRef<uint8_t> from = start.dim(dim), to = target.dim(dim);
     size_t common = 0, time = 0;
     while (common < from.size() && common < to.size() &&
            from[common] == to[common]) {
@@ -133,11 +133,11 @@ ReshardSearch::Blocks ReshardSearch::blocksWhenCut(const ReshardState &state,
                                                    size_t dim,
                                                    int64_t inner) const {
   Blocks blocks;
-  int64_t outer = parts(state.dims[dim]), held = local(state, dim);
+  int64_t outer = parts(state.dim(dim)), held = local(state, dim);
   if (outer == 1 || inner * localSize(shape[dim], outer * inner) == held)
     blocks.push_back(0);
   int64_t wanted = target.block(dim);
-  if (wanted && parts(target.dims[dim]) == outer * inner &&
+  if (wanted && parts(target.dim(dim)) == outer * inner &&
       (outer == 1 || inner * wanted == held))
     blocks.push_back(wanted);
   return blocks;
@@ -151,7 +151,7 @@ ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
   int64_t joined = inner * local(state, dim);
   if (joined == localSize(shape[dim], outer))
     return {0};
-  if (target.block(dim) == joined && parts(target.dims[dim]) == outer)
+  if (target.block(dim) == joined && parts(target.dim(dim)) == outer)
     return {joined};
   return {};
 }
@@ -161,19 +161,19 @@ ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
 //===----------------------------------------------------------------------===//
 
 /// For a permute: the group, and how many of its ranks change their block.
-/// False if the two states are not permutations of the same blocks.
-bool ReshardSearch::matchBlocks(const ReshardState &from,
-                                const ReshardState &to,
-                                ReshardMove &move) const {
+/// None if the two states are not permutations of the same blocks.
+std::optional<ReshardSearch::PermutedBlocks>
+ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
+                           ReshardMove &move) const {
   // What a digit of an atom adds to the number of a block; dimensions are far
   // enough apart that their sums do not collide.
   using Weights = SmallVector<int64_t, 8>;
   auto weights = [&](const ReshardState &state) {
     Weights result(atoms.size(), 0);
     int64_t stride = 1;
-    for (const AtomList &list : state.dims) {
+    for (size_t dim = 0; dim < state.rank(); ++dim) {
       int64_t weight = stride;
-      for (uint8_t atom : reverse(list)) {
+      for (uint8_t atom : reverse(state.dim(dim))) {
         result[atom] = weight;
         weight *= atoms[atom].size;
       }
@@ -186,12 +186,12 @@ bool ReshardSearch::matchBlocks(const ReshardState &from,
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     if (before[atom] != after[atom]) {
       if (isTime(atom))
-        return false;
+        return std::nullopt;
       move.atoms.push_back(atom);
     }
   int64_t size = parts(move.atoms);
   if (size > 4096)
-    return false;
+    return std::nullopt;
   auto number = [&](const Weights &weight) {
     SmallVector<int64_t, 64> blocks{0};
     for (uint8_t atom : move.atoms) {
@@ -203,15 +203,17 @@ bool ReshardSearch::matchBlocks(const ReshardState &from,
     }
     return blocks;
   };
-  auto heldBlocks = number(before), wantedBlocks = number(after);
-  move.held.assign(heldBlocks.begin(), heldBlocks.end());
-  move.wanted.assign(wantedBlocks.begin(), wantedBlocks.end());
+  PermutedBlocks blocks{number(before), number(after)};
   move.movedPairs = 0;
-  for (int64_t position = 0; position < size; ++position)
-    move.movedPairs += move.held[position] != move.wanted[position];
-  sort(heldBlocks);
-  sort(wantedBlocks);
-  return heldBlocks == wantedBlocks;
+  for (auto [held, wanted] : zip_equal(blocks.held, blocks.wanted))
+    move.movedPairs += held != wanted;
+  auto sorted = [](SmallVector<int64_t, 64> list) {
+    std::sort(list.begin(), list.end()); // llvm::sort() allocates
+    return list;
+  };
+  if (sorted(blocks.held) != sorted(blocks.wanted))
+    return std::nullopt;
+  return blocks;
 }
 
 /// Which position sends its block to which: blocks that stay first, the rest in
@@ -263,33 +265,43 @@ void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
   cost.collectives += move.kind.has_value();
   cost.steps += 1;
   auto [it, added] = index.try_emplace(next.key(), nodes.size());
+  int at = it->second;
   if (added) {
-    nodes.push_back({std::move(next), cost, parent, std::move(move), false});
+    nodes.push_back({std::move(next), cost, parent, std::move(move)});
   } else {
-    Node &node = nodes[it->second];
+    Node &node = nodes[at];
     if (node.done || !(cost < node.cost))
       return;
     node.cost = cost;
     node.parent = parent;
     node.move = std::move(move);
   }
-  queue.push({cost.bytes, cost.collectives, cost.steps, it->second});
+  Node &node = nodes[at];
+  Wide mostBytes = nodes[kGoal].cost.bytes;
+  if (cost.bytes > mostBytes)
+    return;
+  if (node.leastBytes < 0)
+    node.leastBytes = bound->leastBytes(node.state);
+  Wide onWay = cost.bytes + node.leastBytes;
+  if (onWay > mostBytes)
+    return;
+  queue.push({onWay, cost.bytes, cost.collectives, cost.steps, at});
 }
 
 /// all_gather and all_to_all of the last atoms of `dim`.
 void ReshardSearch::expandGathers(int at, size_t dim) {
-  const ReshardState state = nodes[at].state;
-  const AtomList &list = state.dims[dim];
+  const ReshardState &state = nodes[at].state;
+  ArrayRef<uint8_t> list = state.dim(dim);
   for (size_t keep = list.size(); keep-- > fixed[dim];) {
-    ArrayRef<uint8_t> outer = ArrayRef(list).take_front(keep);
-    ArrayRef<uint8_t> run = ArrayRef(list).drop_front(keep);
+    ArrayRef<uint8_t> outer = list.take_front(keep);
+    ArrayRef<uint8_t> run = list.drop_front(keep);
     if (isTime(run[0]))
       return;
     Blocks joined = blocksWhenGathered(state, dim, parts(outer), parts(run));
     if (joined.empty())
       continue;
     ReshardState next = state;
-    next.dims[dim].assign(outer.begin(), outer.end());
+    next.truncate(dim, keep);
     setBlock(next, dim, joined[0]);
     for (uint8_t atom : run)
       next.used &= ~(1u << atom);
@@ -302,7 +314,7 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
         continue;
       for (int64_t block : blocksWhenCut(state, other, parts(run))) {
         ReshardState moved = next;
-        moved.dims[other].append(run.begin(), run.end());
+        moved.append(other, run);
         setBlock(moved, other, block);
         moved.used = state.used;
         relax(at,
@@ -316,8 +328,8 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
 
 /// all_slice and reduce_scatter that append atoms to `dim`.
 void ReshardSearch::expandCuts(int at, size_t dim) {
-  const ReshardState state = nodes[at].state;
-  const AtomList &list = state.dims[dim];
+  const ReshardState &state = nodes[at].state;
+  ArrayRef<uint8_t> list = state.dim(dim);
   auto cut = [&](ArrayRef<uint8_t> run) {
     uint32_t mask = 0;
     for (uint8_t atom : run)
@@ -328,7 +340,7 @@ void ReshardSearch::expandCuts(int at, size_t dim) {
       return;
     for (int64_t block : blocksWhenCut(state, dim, parts(run))) {
       ReshardState next = state;
-      next.dims[dim].append(run.begin(), run.end());
+      next.append(dim, run);
       setBlock(next, dim, block);
       next.used |= mask;
       next.partial &= ~mask;
@@ -340,17 +352,17 @@ void ReshardSearch::expandCuts(int at, size_t dim) {
     }
   };
   // The rest of the target in one step, then single atoms.
-  const AtomList &goal = target.dims[dim];
+  ArrayRef<uint8_t> goal = std::as_const(target).dim(dim);
   if (goal.size() > list.size() + 1 &&
       std::equal(list.begin(), list.end(), goal.begin()))
     for (size_t end = list.size() + 2; end <= goal.size(); ++end)
-      cut(ArrayRef(goal).slice(list.size(), end - list.size()));
+      cut(goal.slice(list.size(), end - list.size()));
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     cut({static_cast<uint8_t>(atom)});
 }
 
 void ReshardSearch::expandReductions(int at) {
-  const ReshardState state = nodes[at].state;
+  const ReshardState &state = nodes[at].state;
   uint32_t open = state.partial & ~target.partial;
   auto reduce = [&](uint32_t mask) {
     ReshardMove move{CollectiveKind::AllReduce, {}, -1, -1, 0};
@@ -372,10 +384,11 @@ void ReshardSearch::expandReductions(int at) {
 
 void ReshardSearch::relaxPermute(int at, ReshardState next) {
   // Every way from here must move data: it cannot be better than the known one.
-  if (auto goal = index.find(goalKey);
-      goal != index.end() &&
-      nodes[goal->second].cost.bytes <=
-          nodes[at].cost.bytes + localBytes(nodes[at].state))
+  if (nodes[kGoal].cost.bytes <=
+      nodes[at].cost.bytes + localBytes(nodes[at].state))
+    return;
+  if (auto known = index.find(next.key());
+      known != index.end() && nodes[known->second].done)
     return;
   ReshardMove move{CollectiveKind::Permute, {}, -1, -1, 0};
   if (matchBlocks(nodes[at].state, next, move) && !move.atoms.empty())
@@ -386,22 +399,22 @@ void ReshardSearch::relaxPermute(int at, ReshardState next) {
 /// replaced by a free one, or exchanged with one of another dimension, of the
 /// same size.
 void ReshardSearch::expandPermutes(int at) {
-  const ReshardState state = nodes[at].state;
+  const ReshardState &state = nodes[at].state;
   bool sameShape = state.partial == target.partial;
   for (size_t dim = 0; dim < shape.size(); ++dim)
-    sameShape &= parts(state.dims[dim]) == parts(target.dims[dim]) &&
+    sameShape &= parts(state.dim(dim)) == parts(target.dim(dim)) &&
                  state.block(dim) == target.block(dim);
   if (sameShape)
     relaxPermute(at, target);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
-    const AtomList &list = state.dims[dim];
+    ArrayRef<uint8_t> list = state.dim(dim);
     size_t moving = list.size() - fixed[dim];
     if (moving >= 2 && moving <= 4) {
       ReshardState next = state;
-      AtomList &order = next.dims[dim];
+      MutableArrayRef<uint8_t> order = next.dim(dim);
       std::sort(order.begin() + fixed[dim], order.end());
       do {
-        if (order != list)
+        if (ArrayRef<uint8_t>(order) != list)
           relaxPermute(at, next);
       } while (std::next_permutation(order.begin() + fixed[dim], order.end()));
     }
@@ -413,16 +426,16 @@ void ReshardSearch::expandPermutes(int at) {
           continue;
         uint32_t bit = 1u << other;
         ReshardState next = state;
-        next.dims[dim][i] = other;
+        next.dim(dim)[i] = other;
         if (!(bit & (state.used | state.partial))) {
           next.used = (state.used & ~(1u << atom)) | bit;
           relaxPermute(at, std::move(next));
           continue;
         }
         for (size_t d = dim + 1; d < shape.size(); ++d)
-          for (size_t j = fixed[d]; j < state.dims[d].size(); ++j)
-            if (state.dims[d][j] == other) {
-              next.dims[d][j] = atom;
+          for (size_t j = fixed[d]; j < state.dim(d).size(); ++j)
+            if (state.dim(d)[j] == other) {
+              next.dim(d)[j] = atom;
               relaxPermute(at, next);
             }
       }
@@ -445,32 +458,29 @@ void ReshardSearch::expand(int at) {
 
 bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
   target = toState(to);
-  nodes.push_back(
-      {toState(from), {}, -1, {std::nullopt, {}, -1, -1, 0}, false});
-  if (target.partial & ~nodes[0].state.partial)
+  ReshardState start = toState(from);
+  if (target.partial & ~start.partial || !fixPrefixes(start))
     return false;
-  if (!fixPrefixes())
-    return false;
-  index[nodes[0].state.key()] = 0;
-  queue.push({0, 0, 0, 0});
-  goalKey = target.key();
-  int found = -1;
-  while (!queue.empty()) {
-    int at = std::get<3>(queue.top());
+  bound.emplace(shape, elementBytes, mesh, atoms, target);
+  nodes.push_back({start, {}, -1, {}, 0});
+  nodes.push_back({target, ReshardCost::infinite(), -1, {}, 0});
+  index[target.key()] = kGoal;
+  if (!index.try_emplace(start.key(), kStart).second)
+    return true;
+  queue.push({0, 0, 0, 0, kStart});
+  while (!queue.empty() && !nodes[kGoal].done) {
+    int at = std::get<4>(queue.top());
     queue.pop();
     if (nodes[at].done)
       continue;
     nodes[at].done = true;
-    if (nodes[at].state.key() == goalKey) {
-      found = at;
-      break;
-    }
-    expand(at);
+    if (at != kGoal)
+      expand(at);
   }
-  if (found < 0)
+  if (!nodes[kGoal].done)
     return false;
   SmallVector<int> path;
-  for (int at = found; nodes[at].parent >= 0; at = nodes[at].parent)
+  for (int at = kGoal; nodes[at].parent >= 0; at = nodes[at].parent)
     path.push_back(at);
   for (int at : reverse(path)) {
     const Node &node = nodes[at];
@@ -480,7 +490,11 @@ bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
     step.dim = node.move.dim;
     step.concatDim = node.move.concatDim;
     step.reduction = reduction;
-    step.pairs = pairUp(node.move.held, node.move.wanted);
+    if (node.move.kind == CollectiveKind::Permute) {
+      ReshardMove move;
+      auto blocks = matchBlocks(nodes[node.parent].state, node.state, move);
+      step.pairs = pairUp(blocks->held, blocks->wanted);
+    }
     step.layout = toLayout(node.state);
     step.localShape = step.layout.localShape(shape);
     Wide bytes =

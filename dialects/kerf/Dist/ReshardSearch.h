@@ -3,59 +3,35 @@
 // Axes are split into atoms: the coarsest digits from which every axis
 // reference of both layouts can be composed. A state lists the atoms of each
 // dimension and the partial ones; the steps of Reshard.h are the edges, their
-// bytes the lengths; Dijkstra. Atoms in a common prefix of a dimension never
-// move (if it divides the dimension), nor do atoms that neither layout names:
-// with k moving atoms and r dimensions there are at most (r+1)^k k! states,
-// usually < 20.
+// bytes the lengths. A* with the bound of ReshardBound.h; among ways of equal
+// bounds those that sent least so far go first. Atoms in a common prefix of a
+// dimension never move (if it divides the dimension), nor do atoms that neither
+// layout names: with k moving atoms and r dimensions there are at most
+// (r+1)^k k! states: thousands for five, of which some ten are looked at.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARDSEARCH_H
 #define KERF_DIST_RESHARDSEARCH_H
 
+#include "ReshardBound.h"
+#include "ReshardState.h"
+
 #include "kerf/Dist/Reshard.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <deque>
 #include <limits>
 #include <queue>
 
 namespace kerf::dist {
 
-using Wide = __int128;
-
-using AtomList = llvm::SmallVector<uint8_t, 4>;
-
-struct ReshardState {
-  llvm::SmallVector<AtomList, 4> dims;
-  uint32_t partial = 0;
-  /// Atoms that cut dimensions.
-  uint32_t used = 0;
-  /// As in a layout: empty where every dimension lies in blocks of ceiling
-  /// size.
-  llvm::SmallVector<int64_t, 4> blocks;
-
-  int64_t block(size_t dim) const { return blocks.empty() ? 0 : blocks[dim]; }
-
-  /// Equal for equal states; raw bytes, for hashing.
-  llvm::SmallString<64> key() const {
-    llvm::SmallString<64> result;
-    auto append = [&](const void *bytes, size_t size) {
-      result += llvm::StringRef(static_cast<const char *>(bytes), size);
-    };
-    for (const AtomList &atoms : dims) {
-      append(atoms.data(), atoms.size());
-      result.push_back('\xff');
-    }
-    append(&partial, sizeof(partial));
-    append(blocks.data(), blocks.size() * sizeof(int64_t));
-    return result;
-  }
-};
-
 struct ReshardCost {
   Wide bytes = 0;
   int collectives = 0, steps = 0;
+  static ReshardCost infinite() {
+    return {std::numeric_limits<Wide>::max(), 0, 0};
+  }
   bool operator<(const ReshardCost &other) const {
     return std::tie(bytes, collectives, steps) <
            std::tie(other.bytes, other.collectives, other.steps);
@@ -67,10 +43,7 @@ struct ReshardMove {
   std::optional<CollectiveKind> kind; ///< as in ReshardStep
   AtomList atoms;
   int64_t dim = -1, concatDim = -1;
-  int64_t movedPairs = 0;
-  /// permute: the block that each position of the group has, and the one it
-  /// needs.
-  llvm::SmallVector<int64_t, 0> held{}, wanted{};
+  int64_t movedPairs = 0; ///< permute: positions that get another block
 };
 
 class ReshardSearch {
@@ -92,6 +65,7 @@ private:
     ReshardCost cost;
     int parent = -1;
     ReshardMove move;
+    Wide leastBytes = -1; ///< that a way on to the target takes; -1: unknown
     bool done = false;
   };
 
@@ -99,7 +73,7 @@ private:
   AxisList toAxes(llvm::ArrayRef<uint8_t> list) const;
   ReshardState toState(const Layout &layout) const;
   Layout toLayout(const ReshardState &state) const;
-  bool fixPrefixes();
+  bool fixPrefixes(const ReshardState &start);
 
   int64_t parts(llvm::ArrayRef<uint8_t> list) const {
     int64_t result = 1;
@@ -109,7 +83,7 @@ private:
   }
   int64_t local(const ReshardState &state, size_t dim) const {
     int64_t block = state.block(dim);
-    return block ? block : localSize(shape[dim], parts(state.dims[dim]));
+    return block ? block : localSize(shape[dim], parts(state.dim(dim)));
   }
   /// Sets and normalizes the blocks of a dimension whose atoms are set.
   void setBlock(ReshardState &state, size_t dim, int64_t block) const;
@@ -128,8 +102,14 @@ private:
                        int64_t inner) const;
   Blocks blocksWhenGathered(const ReshardState &state, size_t dim,
                             int64_t outer, int64_t inner) const;
-  bool matchBlocks(const ReshardState &from, const ReshardState &to,
-                   ReshardMove &move) const;
+  /// The block that each position of the group of a permute has, and the one
+  /// that it needs.
+  struct PermutedBlocks {
+    llvm::SmallVector<int64_t, 64> held, wanted;
+  };
+  std::optional<PermutedBlocks> matchBlocks(const ReshardState &from,
+                                            const ReshardState &to,
+                                            ReshardMove &move) const;
   Wide moveBytes(const ReshardMove &move, const ReshardState &from,
                  const ReshardState &to, ReshardStep *step) const;
 
@@ -148,10 +128,14 @@ private:
   llvm::SmallVector<AxisRef, 8> atoms;
   llvm::SmallVector<size_t, 4> fixed; // per dimension: atoms that never move
   ReshardState target;
-  llvm::SmallString<64> goalKey;
-  std::vector<Node> nodes;
-  llvm::StringMap<int> index; ///< of nodes, by the key of their state
-  using Entry = std::tuple<Wide, int, int, int>; // cost, then node number
+  std::optional<ReshardBound> bound;
+  enum { kStart, kGoal }; ///< numbers of nodes
+  std::deque<Node> nodes; ///< states are referred to while nodes are added
+  /// Nodes by the key of their state.
+  llvm::StringMap<int, llvm::BumpPtrAllocator> index;
+  /// Bytes of a way that may go on from here; bytes, collectives and steps so
+  /// far; the node.
+  using Entry = std::tuple<Wide, Wide, int, int, int>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
 };
 

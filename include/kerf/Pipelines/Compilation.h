@@ -169,6 +169,7 @@ private:
   Outcome takePlan();
   void noteUntied();
   void noteNumbers();
+  void noteFolded();
   std::optional<int64_t> memoryLimit() const;
   /// Bytes of the device that holds most, as laid out.
   int64_t laidOutPeak() const;
