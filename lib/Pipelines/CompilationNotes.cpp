@@ -1,0 +1,58 @@
+//===- CompilationNotes.cpp - what a compilation says beside errors -------===//
+#include "kerf/Pipelines/Compilation.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <set>
+
+using namespace kerf;
+using llvm::StringRef;
+using llvm::Twine;
+
+/// Notes copies of weights: exporters store equal tensors once, and training
+/// changes each copy by itself.
+void Compilation::noteUntied() {
+  constexpr size_t kMax = 4;
+  std::set<std::string> names;
+  for (const autodiff::TrainedParameter &parameter : trained.trained)
+    names.insert(parameter.name);
+  llvm::MapVector<llvm::StringRef, int> counts;
+  for (const UntiedCopy &copy : report.untied)
+    if (names.count(copy.name) || names.count(copy.original))
+      counts.try_emplace(copy.original, 1).first->second += 1;
+  if (counts.empty())
+    return;
+  std::vector<std::string> texts;
+  for (const auto &[name, count] : counts)
+    if (texts.size() < kMax)
+      texts.push_back(("\"" + name + "\" (" + Twine(count) + " nodes)").str());
+  trainingNotes.push_back(
+      "stored once and read by several nodes, trained for each by itself: " +
+      llvm::join(texts, ", ") +
+      (counts.size() > kMax
+           ? " and " + std::to_string(counts.size() - kMax) + " more"
+           : "") +
+      "; option tied=NAME trains one as one");
+}
+
+/// Notes numbers without dimensions: import takes them for constants, but some
+/// may be learned.
+void Compilation::noteNumbers() {
+  std::vector<std::string> names;
+  for (const std::string &name : report.numbers)
+    if (!autodiff::isNamedAsConstant(name))
+      names.push_back("\"" + name + "\"");
+  if (!names.empty())
+    trainingNotes.push_back("numbers without dimensions are not trained: " +
+                            llvm::join(names, ", ") +
+                            "; option trainable=+NAME trains one");
+}
+
+std::vector<std::string> Compilation::getNotes() const {
+  std::vector<std::string> all = report.notes;
+  all.insert(all.end(), trainingNotes.begin(), trainingNotes.end());
+  for (const auto *more : {&planningNotes, &packagingNotes})
+    all.insert(all.end(), more->begin(), more->end());
+  return all;
+}
