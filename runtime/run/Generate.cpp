@@ -198,6 +198,7 @@ private:
     decodeSeconds = secondsSince(begin);
     if (job.leads() && !options.json)
       std::fputc('\n', out);
+    std::fflush(out);
   }
 
   static std::string rate(int64_t count, double seconds) {
@@ -280,4 +281,26 @@ int kerf::rt::generate(const GenerateOptions &options, JobScope &job,
     code = job.report(toStatus(error), isLocated ? "" : options.named(), err);
   }
   return job.leave(code, err);
+}
+
+int kerf::rt::generateInProcesses(const GenerateOptions &options,
+                                  std::FILE *out, const Messages &err) {
+  kerf_package_options_t open = {};
+  open.struct_size = sizeof(open);
+  open.skip_hashes = 1; // each process compares them
+  kerf_package_t *package = nullptr;
+  if (kerf_status_t status =
+          kerf_package_open(options.package.c_str(), &open, &package))
+    return reportStatus(status, options.named(), err);
+  int32_t ranks = kerf_package_num_ranks(package);
+  kerf_package_close(package);
+  return runProcesses(
+      ranks,
+      [&] {
+        JobScope job;
+        kerf_status_t status = job.join(options.timeoutSeconds, nullptr);
+        return status ? reportStatus(status, options.named(), err)
+                      : generate(options, job, out, err);
+      },
+      err);
 }

@@ -6,7 +6,7 @@
 // CHECK-SAME: %[[X:.*]]: tensor<3xf32> {kerf.name = "x"}) -> (tensor<3xf32> {kerf.name = "y"}) {
 // CHECK: %[[S:.*]] = nn.state "past_0" {init = 0.000000e+00 : f32} : tensor<3xf32>
 // CHECK: %[[N:.*]] = nn.add %[[S]], %[[X]]
-// CHECK: dist.assign %[[S]], %[[N]]
+// CHECK-NEXT: dist.assign %[[S]], %[[N]]
 func.func @main(%x: tensor<3xf32> {kerf.name = "x"}, %p: tensor<3xf32> {kerf.name = "past_0"})
     -> (tensor<3xf32> {kerf.name = "y"}, tensor<3xf32> {kerf.name = "present_0"}) {
   %n = nn.add %p, %x : tensor<3xf32>

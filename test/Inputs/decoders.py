@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""decoders.py gpt2|llama FOLDER
+"""decoders.py gpt2|llama|fixed FOLDER
 
 Writes FOLDER/model.onnx: a small decoder with random weights and a key/value
 cache, in the form in which exporters write it: `past_key_values.N.key` goes in,
-`present.N.key` comes out and is longer by what is new. `greedy` generates with
-ONNX Runtime, which grows the cache itself.
+`present.N.key` comes out and is longer by what is new. `fixed` is the second of
+the two with caches of one length, which ONNX's TensorScatter writes to and its
+Attention reads. `greedy` generates with ONNX Runtime, which grows the cache
+itself.
 """
 import pathlib
 import sys
@@ -15,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, VOCABULARY, POSITIONS = 2, 67, 96
 SIZES = {"gpt2": {"heads": 4, "key_heads": 4, "head_size": 8}, "llama": {"heads": 4, "key_heads": 2, "head_size": 8}}
+SIZES["fixed"] = SIZES["llama"]
 MINIMUM = float(np.finfo(np.float32).min)
 
 
@@ -69,6 +72,8 @@ def attention(g, kind, layer, q, k, v, mask, cos_sin):
     q, k, v = g.heads(q, heads, size), g.heads(k, key_heads, size), g.heads(v, key_heads, size)
     if cos_sin:
         q, k = rotated(g, q, *cos_sin), rotated(g, k, *cos_sin)
+    if kind == "fixed":
+        return fixed_attention(g, layer, q, k, v, heads * size)
     k = g.make("Concat", f"past_key_values.{layer}.key", k, axis=2, name=f"present.{layer}.key")
     v = g.make("Concat", f"past_key_values.{layer}.value", v, axis=2, name=f"present.{layer}.value")
     if heads != key_heads:
@@ -84,6 +89,14 @@ def attention(g, kind, layer, q, k, v, mask, cos_sin):
     joined = g.make("MatMul", g.make("Softmax", scores, axis=-1), v)
     joined = g.make("Transpose", joined, perm=[0, 2, 1, 3])
     return g.make("Reshape", joined, g.constant([0, 0, heads * size]))
+
+
+def fixed_attention(g, layer, q, k, v, width):
+    k, v = (g.make("TensorScatter", f"past_key_values.{layer}.{part}", x, "write_indices", axis=2,
+                   name=f"present.{layer}.{part}") for part, x in (("key", k), ("value", v)))
+    joined = g.make("Attention", q, k, v, "", "", "", "nonpad_kv_seqlen")
+    joined = g.make("Transpose", joined, perm=[0, 2, 1, 3])
+    return g.make("Reshape", joined, g.constant([0, 0, width]))
 
 
 def repeated(g, x, times, size, heads):
@@ -108,12 +121,20 @@ def additive(g, mask):
     return g.make("Mul", g.make("Sub", g.constant(1, np.float32), wide), g.constant(MINIMUM, np.float32))
 
 
+def selecting(g, visible):
+    given = g.make("Cast", g.make("Unsqueeze", "attention_mask", g.constant([1, 2])), to=TensorProto.BOOL)
+    both = g.make("And", visible, given)
+    return g.make("Where", both, g.constant(0, np.float32), g.constant(MINIMUM, np.float32))
+
+
 def build(kind):
-    g, sizes = Graph({"gpt2": 1, "llama": 2}[kind]), SIZES[kind]
+    g, sizes = Graph(1 if kind == "gpt2" else 2), SIZES[kind]
     width, keys = sizes["heads"] * sizes["head_size"], sizes["key_heads"] * sizes["head_size"]
-    past = g.size("past_key_values.0.key", 2)
-    total = g.make("Add", past, g.size("input_ids", 1))
-    visible = causal(g, total, past)
+    if kind != "fixed":
+        past = g.size("past_key_values.0.key", 2)
+        visible = causal(g, g.make("Add", past, g.size("input_ids", 1)), past)
+    else:
+        visible = None
     x = g.make("Gather", g.weight("wte.weight", VOCABULARY, width), "input_ids")
     if kind == "gpt2":
         x = g.make("Add", x, g.make("Gather", g.weight("wpe.weight", POSITIONS, width), "position_ids"))
@@ -125,9 +146,7 @@ def build(kind):
         angles = g.make("Mul", places, rates)
         angles = g.make("Unsqueeze", g.make("Concat", angles, angles, axis=2), g.constant([1]))
         cos_sin = g.make("Cos", angles), g.make("Sin", angles)
-        given = g.make("Cast", g.make("Unsqueeze", "attention_mask", g.constant([1, 2])), to=TensorProto.BOOL)
-        both = g.make("And", visible, given)
-        mask = g.make("Where", both, g.constant(0, np.float32), g.constant(MINIMUM, np.float32))
+        mask = selecting(g, visible) if kind == "llama" else None
     for layer in range(LAYERS):
         x = block(g, kind, layer, x, mask, cos_sin, width, keys)
     x = normalized(g, kind, x, "norm", width)
@@ -171,12 +190,19 @@ def model(g, kind):
     cache = lambda name, length: helper.make_tensor_value_info(
         name, TensorProto.FLOAT, ["batch_size", sizes["key_heads"], length, sizes["head_size"]])
     ids = lambda name, length: helper.make_tensor_value_info(name, TensorProto.INT64, ["batch_size", length])
-    inputs = [ids("input_ids", "sequence_length"), ids("attention_mask", total), ids("position_ids", "sequence_length")]
+    inputs = [ids("input_ids", "sequence_length"), ids("position_ids", "sequence_length")]
+    if kind == "fixed":
+        past = total = "cache_length"
+        inputs += [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch_size"])
+                   for name in ("write_indices", "nonpad_kv_seqlen")]
+    else:
+        inputs.append(ids("attention_mask", total))
     inputs += [cache(name, past) for name in cache_names("past_key_values")]
     outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch_size", "sequence_length", VOCABULARY])]
     outputs += [cache(name, total) for name in cache_names("present")]
     graph = helper.make_graph(g.nodes, kind, inputs, outputs, g.weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    opset = 24 if kind == "fixed" else 18
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     onnx.checker.check_model(made)
     return made
 

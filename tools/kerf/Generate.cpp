@@ -70,6 +70,8 @@ static int generateInJob(Options &options, rt::JobScope &job) {
   o.timeoutSeconds = options.timeout;
   o.json = options.json;
   o.quiet = options.quiet;
+  if (startsProcesses(options, job))
+    return rt::generateInProcesses(o, stdout, onStderr());
   return rt::generate(o, job, stdout, onStderr());
 }
 

@@ -46,6 +46,7 @@ TEST(Sampling, OfTheMostLikelyOnly) {
             (Counts{{1, 1000}}));
   EXPECT_EQ(choices(logits, {.temperature = 1, .topP = 0.6}, 700),
             (Counts{{1, 400}, {2, 300}}));
-  EXPECT_EQ(choices(logits, {.temperature = 1, .topP = 0}), (Counts{{1, 1000}}));
+  EXPECT_EQ(choices(logits, {.temperature = 1, .topP = 0}),
+            (Counts{{1, 1000}}));
 }
 } // namespace

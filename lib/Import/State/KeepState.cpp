@@ -65,7 +65,7 @@ public:
     for (const StatePair &pair : pairs)
       if (failed(keep(pair, inputs, outputs)))
         return failure();
-    if (!growing.empty() && failed(keepGrowing()))
+    if (!growing.empty() ? failed(keepGrowing()) : failed(keepFixed()))
       return failure();
     eraseUnused();
     return success();
@@ -110,10 +110,13 @@ private:
     auto from = cast<RankedTensorType>(past.getType());
     if (value.getType() == from) {
       Value state = makeState(pair.input, from, past.getLoc());
+      if (from.getRank() > 2)
+        total = from.getDimSize(from.getRank() - 2);
       past.replaceAllUsesWith(state);
-      builder.setInsertionPoint(block.getTerminator());
-      dist::AssignOp::create(builder, value.getLoc(), state,
-                             value == past ? state : value);
+      Value next = value == past ? state : value;
+      builder.setInsertionPointAfterValue(isa<BlockArgument>(next) ? state
+                                                                   : next);
+      dist::AssignOp::create(builder, next.getLoc(), state, next);
       return success();
     }
     auto concat = value.getDefiningOp<ConcatOp>();
@@ -144,6 +147,48 @@ private:
                                                    kNameAttr)) == name)
         return argument;
     return {};
+  }
+
+  /// A decoder that writes into caches of fixed length itself (TensorScatter)
+  /// and bounds what it reads: both numbers follow from the position. The
+  /// inputs have the operators' names for them.
+  LogicalResult keepFixed() {
+    BlockArgument first = argumentCalled("write_indices"),
+                  filled = argumentCalled("nonpad_kv_seqlen"),
+                  tokens = argumentCalled("input_ids");
+    if (!first || !tokens)
+      return success(); // state of another kind
+    auto type = cast<RankedTensorType>(first.getType());
+    auto idsType = cast<RankedTensorType>(tokens.getType());
+    if (type.getRank() != 1 || idsType.getRank() != 2 ||
+        (filled && filled.getType() != type))
+      return fail("\"write_indices\" is " + typeText(type) +
+                  ", expected a number for each sample");
+    samples = type.getDimSize(0);
+    count = idsType.getDimSize(1);
+    past = total;
+    replace(first, castTo(position(), type.getElementType()));
+    if (filled) {
+      loc = main.getLoc();
+      builder.setInsertionPointToStart(&block);
+      Value more = ConstantOp::create(builder, loc,
+                                      cast<ElementsAttr>(DenseElementsAttr::get(
+                                          RankedTensorType::get({}, i64),
+                                          builder.getI64IntegerAttr(count))));
+      replace(filled,
+              castTo(add(position(), more, {samples}), type.getElementType()));
+    }
+    BlockArgument ids = argumentCalled("position_ids");
+    if (ids && cast<RankedTensorType>(ids.getType()).getShape() ==
+                   ArrayRef<int64_t>{samples, count})
+      replace(ids, positions(cast<RankedTensorType>(ids.getType())));
+    return success();
+  }
+
+  /// An input that is computed from now on.
+  void replace(BlockArgument argument, Value value) {
+    argument.replaceAllUsesWith(value);
+    keptArguments.insert(argument.getArgNumber());
   }
 
   LogicalResult keepGrowing() {
@@ -197,10 +242,8 @@ private:
     }
     for (Growing &each : growing)
       write(each);
-    mask.replaceAllUsesWith(visible(maskType));
-    ids.replaceAllUsesWith(positions(cast<RankedTensorType>(ids.getType())));
-    keptArguments.insert(mask.getArgNumber());
-    keptArguments.insert(ids.getArgNumber());
+    replace(mask, visible(maskType));
+    replace(ids, positions(cast<RankedTensorType>(ids.getType())));
     return success();
   }
 

@@ -105,7 +105,9 @@ kerf::bindDecoder(ArrayRef<ModelValue> inputs, ArrayRef<StatePair> pairs,
     error = "no output is an input of the next step: generation needs a "
             "decoder that was exported with its cache (outputs present.N.key, "
             "inputs past_key_values.N.key; option state names others)";
-  int64_t past = tokens == 1 ? length - 1 : length;
+  // A decoder that writes into its cache itself has it whole.
+  bool isFixed = find("write_indices") != inputs.end();
+  int64_t past = tokens == 1 && !isFixed ? length - 1 : length;
   if (error.empty() && past < 1)
     error = "a cache of " + std::to_string(length) +
             " positions, expected at least 2";

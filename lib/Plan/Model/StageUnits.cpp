@@ -32,8 +32,9 @@ joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
       if (auto assign = dyn_cast<dist::AssignOp>(op);
           assign && dist::getPhase(op) == dist::Phase::Forward)
         for (Operation *user : assign.getSource().getUsers()) {
-          size_t &end = last[unitOf.at(user)];
-          end = std::max(end, unitOf.at(op));
+          size_t reads = unitOf.at(user);
+          size_t &end = last[std::min(reads, number)];
+          end = std::max({end, reads, number});
         }
     for (Operation *op : ops)
       for (Value result : op->getResults())

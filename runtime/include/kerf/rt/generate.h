@@ -49,6 +49,9 @@ struct GenerateOptions {
 /// See runPackage().
 int generate(const GenerateOptions &options, JobScope &job, std::FILE *out,
              const Messages &err);
+/// The same in as many processes of this host as the package has ranks.
+int generateInProcesses(const GenerateOptions &options, std::FILE *out,
+                        const Messages &err);
 
 } // namespace kerf::rt
 
