@@ -29,7 +29,8 @@ static LogicalResult checkInterface(func::FuncOp main) {
 }
 
 static LogicalResult checkOp(Operation *op, int64_t numFiles) {
-  if (!isa<func::ReturnOp>(op) && op->getName().getDialectNamespace() != "nn")
+  if (!isa<func::ReturnOp, dist::AssignOp>(op) &&
+      op->getName().getDialectNamespace() != "nn")
     return op->emitOpError("stands in an imported function, expected nn ops");
   for (Type type : op->getResultTypes())
     if (auto tensor = dyn_cast<RankedTensorType>(type);

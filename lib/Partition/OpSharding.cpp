@@ -116,7 +116,7 @@ bool kerf::runsOncePerStep(Operation *op) {
 
 bool kerf::isTrainingStep(Block &main) {
   return llvm::any_of(main, [](Operation &op) {
-    return isa<AccumulateOp, AssignOp>(op) || getPhase(&op) != Phase::Forward;
+    return isa<AccumulateOp>(op) || getPhase(&op) != Phase::Forward;
   });
 }
 

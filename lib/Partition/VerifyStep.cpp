@@ -29,7 +29,8 @@ AxisList timeOf(ArrayRef<AxisRef> axes, const Mesh &mesh) {
 class StepVerifier {
 public:
   StepVerifier(func::FuncOp function, const Mesh &mesh)
-      : function(function), mesh(mesh) {}
+      : function(function), mesh(mesh),
+        training(isTrainingStep(function.getBody().front())) {}
 
   LogicalResult run() {
     bool failed = false;
@@ -56,9 +57,29 @@ private:
     }
     if (auto accumulate = dyn_cast<AccumulateOp>(op))
       return verify(accumulate);
-    if (isa<AssignOp>(op) && getPhase(op) != Phase::Update)
-      return op->emitError("plan: assigns in phase ")
+    if (auto assign = dyn_cast<AssignOp>(op))
+      return verify(assign);
+    return success();
+  }
+
+  /// A step of training assigns in its update, inference while it computes.
+  LogicalResult verify(AssignOp op) {
+    if (training && getPhase(op) != Phase::Update)
+      return op.emitError("plan: assigns in phase ")
              << stringifyPhase(getPhase(op)) << ", expected update";
+    if (training)
+      return success();
+    if (mesh.numMicroBatches() > 1)
+      return op.emitError("plan: assigns in each of ")
+             << mesh.numMicroBatches() << " micro-batches, expected one";
+    for (Operation *user : op.getSource().getUsers())
+      if (getStage(user) != getStage(op)) {
+        auto diag = op.emitError("plan: assigns in stage ")
+                    << getStage(op) << " what stage " << getStage(user)
+                    << " reads, expected one stage";
+        diag.attachNote(user->getLoc()) << "read here";
+        return diag;
+      }
     return success();
   }
 
@@ -181,6 +202,7 @@ private:
 
   func::FuncOp function;
   const Mesh &mesh;
+  bool training;
   llvm::DenseMap<int64_t, Operation *> together;
 };
 

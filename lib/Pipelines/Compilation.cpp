@@ -204,7 +204,10 @@ Outcome Compilation::runImport() {
     return outcome;
   double seconds = times.back().second;
   times.pop_back();
-  Outcome outcome = runPasses("import", [&](OpPassManager &passes) {
+  StateFailure stateFailure;
+  auto build = [&](OpPassManager &passes) {
+    if (options.state.automatic || !options.state.pairs.empty())
+      passes.addPass(createKeepStatePass(options.state, stateFailure));
     if (options.simplify)
       passes.addPass(createSimplifyImport());
     if (options.fusedAttention) {
@@ -218,6 +221,13 @@ Outcome Compilation::runImport() {
     // Training rounds after it has built the loss, which stays wide.
     if (!options.training && options.precision != autodiff::Precision::F32)
       passes.addPass(autodiff::createLowerPrecision({options.precision}));
+  };
+  Outcome outcome = runPasses("import", build, [&]() -> std::optional<Outcome> {
+    if (stateFailure.message.empty())
+      return std::nullopt;
+    return fail(stateFailure.isRequest ? Outcome::WrongUsage
+                                       : Outcome::ModelRefused,
+                options.model + ": " + stateFailure.message);
   });
   times.back().second += seconds;
   return outcome;
@@ -252,14 +262,6 @@ Outcome Compilation::runAutodiff() {
   noteNumbers();
   noteFolded();
   return Outcome::Fine;
-}
-
-std::vector<std::string> Compilation::getNotes() const {
-  std::vector<std::string> all = report.notes;
-  all.insert(all.end(), trainingNotes.begin(), trainingNotes.end());
-  for (const auto *more : {&planningNotes, &packagingNotes})
-    all.insert(all.end(), more->begin(), more->end());
-  return all;
 }
 
 Outcome Compilation::runPlan() {

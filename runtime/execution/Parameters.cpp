@@ -173,6 +173,10 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
   return result;
 }
 
+void ParameterStore::fillSplat(const Parameter &p, void *data) {
+  ::fillSplat(data, numElements(p.localShape), p.dtype, p.splat);
+}
+
 void ParameterStore::forget(int64_t index) {
   const StoredTensor &tensor = package->stored[index];
   if (tensor.data)

@@ -32,6 +32,9 @@ public:
   /// Mutable parameters are copied for every rank.
   ParameterView get(int64_t index, int64_t rank, Device &device);
 
+  /// Fills a rank's part of a splat.
+  static void fillSplat(const Parameter &p, void *data);
+
   /// A part from `get` was packed: releases the file's pages behind it.
   void forget(int64_t index);
 

@@ -22,6 +22,10 @@ struct StepIo {
   std::vector<char *> outputs;
 };
 
+/// What steps keep in one rank: memory of the mutable parameters that it holds,
+/// by index; null elsewhere.
+using RankState = std::vector<std::shared_ptr<DeviceMemory>>;
+
 class Rank {
 public:
   Rank(std::shared_ptr<const Package> package, int64_t rank, int32_t threads,
@@ -37,6 +41,15 @@ public:
   /// runs. Any thread.
   void readParameter(int64_t index, void *data) const;
   void writeParameter(int64_t index, const void *data);
+  /// Between steps, for a device on the host (RankState.cpp): memory as the
+  /// rank's own was at first; the same content again; steps work on this.
+  RankState makeState();
+  void resetState(const RankState &state) const;
+  void copyState(const RankState &from, const RankState &to) const;
+  void useState(const RankState &state);
+  /// What it was loaded with.
+  const RankState &ownState() const { return own; }
+
   /// See Device.
   std::vector<std::string> notes() const { return device->notes(); }
   std::vector<std::string> facts() const { return device->facts(); }
@@ -136,6 +149,7 @@ private:
   std::vector<std::shared_ptr<void>> owners;
   std::vector<ParameterView> parts; ///< while loading: of all parameters held
   std::vector<void *> params;
+  RankState own;
   std::unique_ptr<DeviceMemory> arena, libraryScratch;
   std::vector<Prepared> prepared;
   struct SendState {

@@ -130,6 +130,8 @@ void Session::requireLead(const char *what) const {
 }
 
 Session::~Session() {
+  if (state->used)
+    state->used->user = nullptr;
   if (link && !broken && !ended && !state->job->failed() &&
       !state->job->closed()) {
     try {

@@ -31,6 +31,15 @@ struct SessionOptions {
   std::shared_ptr<Job> job;
 };
 
+class Session;
+
+/// What steps of one package keep from one to the next, on all ranks.
+struct SessionState {
+  std::shared_ptr<const Package> package;
+  std::vector<RankState> ranks;
+  std::atomic<const Session *> user{nullptr}; ///< whose steps work on it
+};
+
 class Session {
 public:
   /// Starts and loads all ranks. Throws the first failure.
@@ -51,6 +60,16 @@ public:
   /// that should hold the same part do not.
   void getParameter(int64_t index, void *data, size_t bytes) const;
   void setParameter(int64_t index, const void *data, size_t bytes);
+
+  /// Further states beside the session's own (SessionStates.cpp). Throws
+  /// KERF_INVALID_ARGUMENT where steps keep nothing but weights, in a job and
+  /// on GPUs, for a state of another package, or one that another session uses.
+  std::shared_ptr<SessionState> makeState();
+  /// Null: what the session works on.
+  std::shared_ptr<SessionState> forkState(const SessionState *from);
+  void resetState(SessionState *which);
+  /// Null: the session's own.
+  void useState(std::shared_ptr<SessionState> which);
 
   const Package &package() const { return *state->package; }
   const WorldSpec &spec() const { return state->spec; }
@@ -79,6 +98,7 @@ private:
     std::shared_ptr<Job> job;
     std::vector<std::unique_ptr<DeviceMemory>> outputs;
     StepIo io;
+    std::shared_ptr<SessionState> used; ///< null: the session's own
 
     std::mutex mutex;
     std::condition_variable changed;
@@ -114,6 +134,10 @@ private:
   template <typename Visit>
   void forEachHolder(int64_t index, size_t bytes, Visit &&visit) const;
   Error stuck(const std::vector<int64_t> &progress) const;
+
+  void requireStates() const;
+  void requireOwn(const SessionState &which) const;
+  const RankState &stateOf(size_t rank, const SessionState *which) const;
 
   std::shared_ptr<State> state;
   std::unique_ptr<SessionLink> link;

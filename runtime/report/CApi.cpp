@@ -23,6 +23,9 @@ struct kerf_package {
 struct kerf_session {
   std::unique_ptr<Session> session;
 };
+struct kerf_state {
+  std::shared_ptr<SessionState> state;
+};
 struct kerf_job {
   std::shared_ptr<Job> job;
 };
@@ -306,6 +309,35 @@ kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
   });
 }
 void kerf_job_free(kerf_job_t *job) { delete job; }
+
+kerf_status_t kerf_state_create(kerf_session_t *session, kerf_state_t **state) {
+  return guard([&] {
+    require(session && state, "a pointer is null");
+    *state = new kerf_state{session->session->makeState()};
+  });
+}
+kerf_status_t kerf_state_fork(kerf_session_t *session,
+                              const kerf_state_t *state, kerf_state_t **copy) {
+  return guard([&] {
+    require(session && copy, "a pointer is null");
+    *copy = new kerf_state{
+        session->session->forkState(state ? state->state.get() : nullptr)};
+  });
+}
+kerf_status_t kerf_state_reset(kerf_session_t *session, kerf_state_t *state) {
+  return guard([&] {
+    require(session, "session is null");
+    session->session->resetState(state ? state->state.get() : nullptr);
+  });
+}
+kerf_status_t kerf_session_use_state(kerf_session_t *session,
+                                     kerf_state_t *state) {
+  return guard([&] {
+    require(session, "session is null");
+    session->session->useState(state ? state->state : nullptr);
+  });
+}
+void kerf_state_free(kerf_state_t *state) { delete state; }
 
 void kerf_string_free(char *string) { std::free(string); }
 

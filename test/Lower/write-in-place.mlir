@@ -109,3 +109,34 @@ func.func @later_source(%x: tensor<2x2xf32>) {
   dist.assign %w, %1 : tensor<4xf32>
   return
 }
+
+// -----
+
+// A call that changes rows of a cache changes them where they are.
+// CHECK-LABEL: func.func @rows_of_a_cache
+// CHECK: %[[S:.*]] = nn.state "s"
+// CHECK-NOT: exec.empty
+// CHECK: exec.scatter 0 {{.*}} base(%[[S]] : tensor<2x8x4xf32>) dst(%[[S]] : tensor<2x8x4xf32>)
+func.func @rows_of_a_cache(%i: tensor<2x1xi64>, %u: tensor<2x1x4xf32>) -> tensor<2x8x4xf32> {
+  %s = nn.state "s" {init = 0.0 : f32} : tensor<2x8x4xf32>
+  %e = exec.empty : tensor<2x8x4xf32>
+  %0 = exec.scatter 0 "" set outer 2 rows 8 inner 4 count 1 indices(%i : tensor<2x1xi64>)
+    updates(%u : tensor<2x1x4xf32>) base(%s : tensor<2x8x4xf32>) dst(%e : tensor<2x8x4xf32>) : tensor<2x8x4xf32>
+  dist.assign %s, %0 : tensor<2x8x4xf32>
+  return %0 : tensor<2x8x4xf32>
+}
+
+// -----
+
+// Not if it also reads the old rows as something else.
+// CHECK-LABEL: func.func @rows_of_itself
+// CHECK: %[[E:.*]] = exec.empty
+// CHECK: exec.scatter 0 {{.*}} dst(%[[E]] : tensor<8x4xf32>)
+func.func @rows_of_itself(%i: tensor<8xi64>) {
+  %s = nn.state "s" {init = 0.0 : f32} : tensor<8x4xf32>
+  %e = exec.empty : tensor<8x4xf32>
+  %0 = exec.scatter 0 "" set outer 1 rows 8 inner 4 count 8 indices(%i : tensor<8xi64>)
+    updates(%s : tensor<8x4xf32>) base(%s : tensor<8x4xf32>) dst(%e : tensor<8x4xf32>) : tensor<8x4xf32>
+  dist.assign %s, %0 : tensor<8x4xf32>
+  return
+}

@@ -190,10 +190,50 @@ func.func @colocation(%x: tensor<4xf32> {dist.sharding = #vector}) {
 // -----
 
 // Parameters change in the update.
+#vector = #dist.sharding<{}>
 dist.mesh @mesh ["tp"=2]
-func.func @assign_phase(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %w = nn.weight "w" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}>]>} : tensor<4xf32>
+func.func @assign_phase(%x: tensor<4xf32> {dist.sharding = #vector}) {
+  %w = nn.weight "w" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#vector]>} : tensor<4xf32>
   // expected-error @below {{plan: assigns in phase forward, expected update}}
-  dist.assign %w, %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>]>} : tensor<4xf32>
+  dist.assign %w, %x {dist.plan = #dist.plan<operands = [#vector, #vector]>} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<backward_input>, dist.plan = #dist.plan<operands = [#vector], results = [#vector]>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// Inference keeps state where it computes.
+#vector = #dist.sharding<{}>
+dist.mesh @mesh ["pp"=2]
+func.func @state(%x: tensor<4xf32> {dist.sharding = #vector}) {
+  %s = nn.state "s" {init = 0.0 : f32, dist.plan = #dist.plan<results = [#vector]>} : tensor<4xf32>
+  %0 = nn.add %s, %x {dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector], stage = 1>} : tensor<4xf32>
+  dist.assign %s, %0 {dist.plan = #dist.plan<operands = [#vector, #vector], stage = 1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// A stage that only reads it would need what is computed behind it.
+#vector = #dist.sharding<{}>
+dist.mesh @mesh ["pp"=2]
+func.func @state_of_two_stages(%x: tensor<4xf32> {dist.sharding = #vector}) {
+  %s = nn.state "s" {init = 0.0 : f32, dist.plan = #dist.plan<results = [#vector]>} : tensor<4xf32>
+  // expected-note @below {{read here}}
+  %0 = nn.add %s, %x {dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector], stage = 0>} : tensor<4xf32>
+  // expected-error @below {{plan: assigns in stage 1 what stage 0 reads, expected one stage}}
+  dist.assign %s, %0 {dist.plan = #dist.plan<operands = [#vector, #vector], stage = 1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// All samples of a step see the state of the step before.
+#vector = #dist.sharding<{}>
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+func.func @state_in_parts(%x: tensor<4xf32> {dist.sharding = #vector}) {
+  %s = nn.state "s" {init = 0.0 : f32, dist.plan = #dist.plan<results = [#vector]>} : tensor<4xf32>
+  // expected-error @below {{plan: assigns in each of 2 micro-batches, expected one}}
+  dist.assign %s, %x {dist.plan = #dist.plan<operands = [#vector, #vector]>} : tensor<4xf32>
   return
 }

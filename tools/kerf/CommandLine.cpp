@@ -1,8 +1,7 @@
 //===- CommandLine.cpp - one command, from its arguments to its exit code -===//
 //
-//   kerf inspect | plan | compile | run | train | verify   model.onnx ...
-//   kerf report   plan.json | run.json
-//   kerf calibrate
+//   kerf inspect | plan | compile | run | generate | train | verify  model.onnx
+//   ... kerf report   plan.json | run.json kerf calibrate
 //
 // Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
 // the exit codes of docs/CommandLine.md. Nothing outlives a call: main() makes
@@ -131,6 +130,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
             Prints::VerboseAndJson);
   addModel(*sub, options);
   addForms(*sub, options);
+  addState(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addTrain(sub);
@@ -141,6 +141,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
             Prints::Text);
   addModel(*sub, options);
   addForms(*sub, options);
+  addState(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addResuming(*sub, options);
@@ -152,10 +153,21 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
   addForms(*sub, options);
+  addState(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
   addRunning(*sub, options);
+  addRanks(*sub, options);
+
+  sub = add("generate", "Generate tokens by a decoder, or its package",
+            generate, Prints::Json);
+  addModel(*sub, options);
+  addForms(*sub, options);
+  addState(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addGenerating(*sub, options);
   addRanks(*sub, options);
 
   sub = add("train", "Train a model over ranks of this machine", train,
@@ -235,11 +247,11 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
 
   try {
     app.parse(argc, argv);
-    if (command == run && isPackage(options.model))
+    if ((command == run || command == generate) && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
     refuseIdle(options, options.train || command == train);
     // In a job that is for the process that writes: see withJob().
-    if (command != run && command != train) {
+    if (command != run && command != generate && command != train) {
       if (!options.model.empty())
         requireModel(options.model, /*takesPackages=*/false);
       takeResumption(options);
@@ -247,6 +259,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       checkFiles(
           options, command == compile ? OutputKind::Package : OutputKind::File,
           command == compile || command == verify || command == calibrate);
+      takeState(options);
       takeInputs(options, /*all=*/false);
     }
     int code = command(options);

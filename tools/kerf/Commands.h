@@ -16,6 +16,7 @@ int plan(const Options &options);
 int compile(const Options &options);
 int run(const Options &options);
 int verify(const Options &options);
+int generate(const Options &options);
 int train(const Options &options);
 int report(const Options &options);
 int calibrate(const Options &options);

@@ -20,10 +20,9 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// `folder`: for files that are needed until the program has run. `alone`: in
-/// no job, whose ranks may be elsewhere.
-static void compileInto(const std::string &package, const std::string &folder,
-                        Options &options, bool alone) {
+void kerf::tool::compileInto(const std::string &package,
+                             const std::string &folder, Options &options,
+                             bool alone) {
   CompilationOptions compile = compilationOptions(options);
   if (alone && wantsHostMachine(options)) { // the flags were fine
     takeHostMachine(options, folder);
@@ -53,8 +52,10 @@ static void compileInto(const std::string &package, const std::string &folder,
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {
-  if (job.leads())
+  if (job.leads()) {
+    takeState(options);
     takeInputs(options, /*all=*/true);
+  }
   rt::RunOptions run;
   std::optional<TemporaryFolder> folder;
   if (isPackage(options.model)) {

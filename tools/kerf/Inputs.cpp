@@ -90,8 +90,9 @@ static void addInputsOfStep(const Options &options,
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
+  // What a program with state takes is known behind import.
   if (options.model.empty() || isPackage(options.model) ||
-      (options.inputs.empty() && !all) ||
+      !options.states.empty() || (options.inputs.empty() && !all) ||
       !readModelFacts(options.model, facts, error))
     return;
   std::map<std::string, Binding> bound;

@@ -53,6 +53,19 @@ void kerf::tool::addForms(CLI::App &app, Options &o) {
       ->group("Model");
 }
 
+void kerf::tool::addState(CLI::App &app, Options &o) {
+  app.add_option("--state", o.states,
+                 "Keep an output on the ranks as an input of the next step: "
+                 "OUTPUT=INPUT, or auto (present.N.key and "
+                 "past_key_values.N.key)")
+      ->group("Model");
+  app.add_option("--cache-length", o.cacheLength,
+                 "Positions of a decoder's cache, for steps of one token of "
+                 "one sample")
+      ->check(atLeast(2))
+      ->group("Model");
+}
+
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
   app.add_option("--devices", o.devices,
@@ -242,6 +255,33 @@ void kerf::tool::addRanks(CLI::App &app, Options &o) {
   app.add_option("--inject", o.inject,
                  "Fail on purpose, to test: rank=1,collective=3,fault=die")
       ->group(group);
+}
+
+void kerf::tool::addGenerating(CLI::App &app, Options &o) {
+  const char *group = "Generating";
+  app.add_option("--prompt-ids", o.promptIds, "The prompt: 1,2,3")
+      ->required()
+      ->group(group);
+  app.add_option("--tokens", o.tokens, "How many ids to generate, at most")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->group(group);
+  app.add_option("--temperature", o.temperature,
+                 "Divides logits before an id is drawn; 0 (default): the "
+                 "largest logit's id")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--top-k", o.topK,
+                 "Draw from so many of the most likely ids; 0 (default): all")
+      ->check(atLeast(0))
+      ->group(group);
+  app.add_option("--top-p", o.topP,
+                 "Draw from the fewest most likely ids that have this "
+                 "probability together")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  app.add_option("--eos", o.endIds, "End behind one of these ids: 2 or 2,7")
+      ->group(group);
+  app.add_option("--stats", o.stats, "Write run.json")->group("Running");
 }
 
 void kerf::tool::addTraining(CLI::App &app, Options &o) {

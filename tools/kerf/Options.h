@@ -48,6 +48,9 @@ struct Options {
   std::string model;
   // Binding the model.
   std::vector<std::string> dims, constants, batchDims;
+  // State that stays on the ranks.
+  std::vector<std::string> states; ///< OUTPUT=INPUT or auto
+  int64_t cacheLength = 0;         ///< 0: not given
   // Planning.
   std::string devices = "1";
   bool devicesGiven = false; ///< else a given plan has the number
@@ -74,6 +77,10 @@ struct Options {
   int64_t threads = 0, repeat = 1;
   double timeout = 30;
   std::string inject, ranks = "auto"; ///< or threads, processes
+  // Generating.
+  std::vector<std::string> promptIds, endIds;
+  int64_t tokens = 128, topK = 0;
+  double temperature = 0, topP = 1;
   // A training step.
   bool train = false, asInference = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
@@ -106,6 +113,8 @@ void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
 /// A model in training form, where it is not trained.
 void addForms(CLI::App &app, Options &options);
+/// Outputs that are inputs of the next step.
+void addState(CLI::App &app, Options &options);
 /// What shows the phases of a compilation that ends there.
 void addPhases(CLI::App &app, Options &options);
 /// IR instead of a model; call after addModel().
@@ -117,6 +126,8 @@ void addInputs(CLI::App &app, Options &options);
 void addRunning(CLI::App &app, Options &options);
 /// Threads and deadlines of ranks.
 void addRanks(CLI::App &app, Options &options);
+/// Prompt and choice of ids: `generate` alone.
+void addGenerating(CLI::App &app, Options &options);
 /// Options of the training step: `plan|compile|verify --train` and `train`.
 void addTraining(CLI::App &app, Options &options);
 /// Data, steps, logs, checkpoints: `train` alone.

@@ -437,6 +437,9 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
       throw Failure{kUsage, "--ptxas: " + message, {}};
   }
   result.dumpDir = o.dumpDir;
+  result.state = stateOptions(o);
+  if (o.train && !o.states.empty())
+    throw Failure{kUsage, "--state: training keeps its own state", {}};
   result.import.without = o.without;
   if (o.asInference)
     result.import.trainingForms = ImportOptions::TrainingForms::AsInference;

@@ -31,6 +31,13 @@ void refuseIdle(const Options &options, bool trains);
 /// are not the model's alone.
 void takeInputs(Options &options, bool all);
 
+/// The library's options of --state.
+StateOptions stateOptions(const Options &options);
+
+/// --cache-length: binds the open sizes of a decoder, as by --dim, and asks for
+/// --state=auto where no pair is given. Does nothing for packages.
+void takeState(Options &options);
+
 /// Patterns of --trainable without the `+` of those that add.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
 
@@ -58,6 +65,12 @@ public:
 private:
   std::string path;
 };
+
+/// Compiles the model into a package that lives as long as the command, and
+/// says what was decided. `folder`: for files that are needed until the program
+/// has run. `alone`: in no job, whose ranks may be elsewhere. Throws.
+void compileInto(const std::string &package, const std::string &folder,
+                 Options &options, bool alone);
 
 /// Runs `body` as this process's part of the job that mpirun, torchrun or srun
 /// has started; without one the scope is empty. Sets --devices to the size of

@@ -2,6 +2,7 @@
 #ifndef KERF_IMPORT_PASSES_H
 #define KERF_IMPORT_PASSES_H
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/IR/BuiltinOps.h"

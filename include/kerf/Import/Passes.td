@@ -30,6 +30,38 @@ def SimplifyImport : Pass<"kerf-simplify-import", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
+def KeepState : Pass<"kerf-keep-state", "::mlir::ModuleOp"> {
+  let summary = "outputs that are inputs of the next step stay where they are";
+  let description = [{
+    Each of `pairs` (OUTPUT=INPUT), and with `automatic` those that exporters name
+    so, becomes an `nn.state`, which the step assigns. A cache that grows becomes
+    one of fixed length (that of the output): a single new position is written at the input
+    `state.position`, from which `attention_mask` and `position_ids` are computed
+    (docs/Generate.md). Refused unless it is proven that the mask hides what is
+    not filled.
+
+    ```mlir
+    func.func @main(%k: tensor<1x2x3x4xf32> {kerf.name = "k"}, %past: tensor<1x2x7x4xf32> {kerf.name = "past"}, ...)
+        -> (tensor<1x2x8x4xf32> {kerf.name = "present"}) {
+      %present = nn.concat %past, %k dim 2 : (tensor<1x2x7x4xf32>, tensor<1x2x1x4xf32>) -> tensor<1x2x8x4xf32>
+      ...
+    // becomes
+    func.func @main(%k: ..., %position: tensor<1xi64> {kerf.batch_dim = 0 : i64, kerf.name = "state.position"}) {
+      %cache = nn.state "past" {init = 0.0 : f32} : tensor<1x2x8x4xf32>
+      %place = ... // of %position
+      %present = nn.scatter set %cache, %place, %k dim 2
+         : (tensor<1x2x8x4xf32>, tensor<1x2x1xi64>, tensor<1x2x1x4xf32>) -> tensor<1x2x8x4xf32>
+      dist.assign %cache, %present : tensor<1x2x8x4xf32>
+      ...
+    ```
+  }];
+  let options = [
+    ListOption<"pairs", "pairs", "std::string", "OUTPUT=INPUT">,
+    Option<"automatic", "automatic", "bool", "false", "pairs that exporters name present and past">
+  ];
+  let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
+}
+
 def RecogniseAttention : Pass<"kerf-recognise-attention", "::mlir::ModuleOp"> {
   let summary = "attention as one op, for targets that have it as one call";
   let description = [{
@@ -59,7 +91,7 @@ def RecogniseAttention : Pass<"kerf-recognise-attention", "::mlir::ModuleOp"> {
 def VerifyAfterImport : Pass<"kerf-verify-after-import", "::mlir::ModuleOp"> {
   let summary = "checks what import promises to the next phase";
   let description = [{
-    One function `@main` of nn ops; every value a tensor of static shape; every
+    One function `@main` of nn ops, and assignments of state; every value a tensor of static shape; every
     argument and result named by `kerf.name`; `kerf.batch_dim` a dimension of its
     argument; every nn.weight's file an index into the module's `kerf.files`.
   }];

@@ -13,7 +13,7 @@
 #define KERF_PIPELINES_COMPILATION_H
 
 #include "kerf/Autodiff/Autodiff.h"
-#include "kerf/Import/Import.h"
+#include "kerf/Import/State.h"
 #include "kerf/Lower/ObjectCache.h"
 #include "kerf/Plan/Plan.h"
 
@@ -60,6 +60,8 @@ struct CompilationOptions {
   std::string model; ///< path of the ONNX file, or of the IR to go on from
   std::optional<Resumption> resume;
   ImportOptions import;
+  /// Outputs that stay on the ranks as inputs of the next step.
+  StateOptions state;
   /// The type of products; a training step repeats it in its own options.
   autodiff::Precision precision = autodiff::Precision::F32;
   /// What makes the model a training step; none: inference.

@@ -57,9 +57,15 @@ static bool mayOverwrite(OpResult result, Value place) {
     });
   }
   auto call = dyn_cast<exec::LibraryCallInterface>(op);
-  return call && llvm::none_of(call.getReads(), [&](Value input) {
+  if (!call)
+    return false;
+  // The call may take what it changes from where it writes.
+  OpOperand *changed = call.getInPlaceOperand();
+  bool isPlace = changed && result.getResultNumber() == 0 &&
+                 computedValue(changed->get()) == place;
+  return llvm::count_if(call.getReads(), [&](Value input) {
            return memoryOf(input) == place;
-         });
+         }) == (isPlace ? 1 : 0);
 }
 
 static void writeInPlace(func::FuncOp function) {

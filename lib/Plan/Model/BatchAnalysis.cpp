@@ -17,7 +17,7 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     if (!rules.contains(&op))
       rules.try_emplace(&op, shardingRuleOf(&op));
   for (Operation &op : function.getBody().front())
-    training |= isa<dist::AccumulateOp, dist::AssignOp>(op) ||
+    training |= isa<dist::AccumulateOp>(op) ||
                 dist::getPhase(&op) != dist::Phase::Forward;
   findClosedGroups(function.getBody().front());
   std::optional<int64_t> common;
@@ -144,8 +144,11 @@ void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
 
 void BatchAnalysis::visit(Operation *op) {
   bool once = runsOnce(op);
-  if (isa<dist::AssignOp>(op))
+  if (isa<dist::AssignOp>(op)) {
+    if (!training)
+      noteBreak(op, "writes state, which is one for all of the batch");
     return;
+  }
   if (isa<dist::AccumulateOp>(op)) {
     if (!sums.contains(op->getOperand(0)))
       noteBreak(op, "adds up what is no sum over the batch");

@@ -7,14 +7,18 @@
 //===----------------------------------------------------------------------===//
 #include "StageUnits.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/AnyOp.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
 /// Only tensors are sent: what makes another value and what uses it are in one
-/// stage, and so are the units between them.
+/// stage, and so are the units between them. So are those from the first that
+/// reads state to the one that writes it in inference.
 static std::vector<SmallVector<Operation *>>
 joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
   DenseMap<Operation *, size_t> unitOf;
@@ -22,8 +26,16 @@ joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
     for (Operation *op : ops)
       unitOf[op] = number;
   std::vector<size_t> last(units.size());
+  std::iota(last.begin(), last.end(), size_t(0));
   for (auto [number, ops] : llvm::enumerate(units)) {
-    last[number] = number;
+    for (Operation *op : ops)
+      if (auto assign = dyn_cast<dist::AssignOp>(op);
+          assign && dist::getPhase(op) == dist::Phase::Forward)
+        for (Operation *user : assign.getSource().getUsers()) {
+          size_t reads = unitOf.at(user);
+          size_t &end = last[std::min(reads, number)];
+          end = std::max({end, reads, number});
+        }
     for (Operation *op : ops)
       for (Value result : op->getResults())
         if (!canBeCut(result.getType()))

@@ -500,7 +500,10 @@ static LogicalResult checkGoal(const json::Value &plan, func::FuncOp function,
                                std::string &message) {
   const json::Object *root = plan.getAsObject();
   std::optional<StringRef> goal = root ? root->getString("goal") : std::nullopt;
-  bool trains = !function.getOps<dist::AssignOp>().empty();
+  bool trains =
+      llvm::any_of(function.getOps<dist::AssignOp>(), [](dist::AssignOp op) {
+        return dist::getPhase(op) == dist::Phase::Update;
+      });
   if (!goal || (*goal == "train") == trains)
     return success();
   message = trains ? "is a plan of inference, expected one of a step that "

@@ -62,6 +62,8 @@ private:
 void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
                 int64_t count, int64_t low, int64_t high, void *data);
 
+class JobScope;
+
 struct RunOptions {
   std::string package;
   std::string model; ///< that it was compiled from a moment ago, for messages
@@ -94,7 +96,6 @@ void preferShortSpins();
 /// end the process with _Exit rather than by waiting for it.
 int runPackage(const RunOptions &options, std::FILE *out, const Messages &err);
 /// The same for a process that has joined its job already.
-class JobScope;
 int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
                const Messages &err);
 /// In as many processes of this host as the package has ranks.

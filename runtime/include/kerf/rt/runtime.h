@@ -240,6 +240,27 @@ kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code);
 kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
                                      size_t bytes);
 
+/* What steps keep from one to the next (a decoder's cache: parameters that are
+   mutable and have no stored tensor). A session has a state of its own and
+   works on it until another is used; several cost no more than their memory,
+   since weights, arenas and threads are the session's. Ranks must be threads on
+   CPUs. KERF_INVALID_ARGUMENT where steps keep nothing, or write weights. */
+typedef struct kerf_state kerf_state_t;
+/* 39: A state as a new session has it. */
+kerf_status_t kerf_state_create(kerf_session_t *session, kerf_state_t **state);
+/* 40: A copy, of a state that any session of the same kerf_package_t made.
+   NULL: of what the session works on. */
+kerf_status_t kerf_state_fork(kerf_session_t *session,
+                              const kerf_state_t *state, kerf_state_t **copy);
+/* 41: As new; NULL: what the session works on. */
+kerf_status_t kerf_state_reset(kerf_session_t *session, kerf_state_t *state);
+/* 42: Steps, get_parameter and set_parameter of the session are on this state
+   from now on; NULL: its own. One session at a time uses a state. */
+kerf_status_t kerf_session_use_state(kerf_session_t *session,
+                                     kerf_state_t *state);
+/* 43: A state that is in use stays until another is used. */
+void kerf_state_free(kerf_state_t *state);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

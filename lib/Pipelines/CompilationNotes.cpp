@@ -1,4 +1,4 @@
-//===- TrainingNotes.cpp - what a trained model may not be ----------------===//
+//===- CompilationNotes.cpp - what a compilation says beside errors -------===//
 //
 // A file can hold another model than its author trains: copies, numbers taken
 // for constants, norms that a tool has folded away. Each is noted.
@@ -66,4 +66,12 @@ void Compilation::noteFolded() {
           "from");
       return;
     }
+}
+
+std::vector<std::string> Compilation::getNotes() const {
+  std::vector<std::string> all = report.notes;
+  all.insert(all.end(), trainingNotes.begin(), trainingNotes.end());
+  for (const auto *more : {&planningNotes, &packagingNotes})
+    all.insert(all.end(), more->begin(), more->end());
+  return all;
 }

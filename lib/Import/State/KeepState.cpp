@@ -1,0 +1,422 @@
+//===- KeepState.cpp - the pass kerf-keep-state; see State.h --------------===//
+//
+// A pair is found in the function by the names of its result and argument. One
+// of equal types is assigned as it is. Of one that grows, the result must be
+// the argument with new positions behind it. With one new position the cache
+// has a place for it: the concatenation becomes a write at `state.position`.
+// With more (a prompt) the model goes on reading what is filled and what is new
+// side by side, as it was exported, and writes what is new into the cache
+// besides.
+//
+// attention_mask and position_ids are computed from `state.position`, so a
+// caller cannot contradict what the cache holds.
+//
+//===----------------------------------------------------------------------===//
+#include "Padding.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Format/State.h"
+#include "kerf/Import/Passes.h"
+#include "kerf/Import/State.h"
+#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_KEEPSTATE
+#include "kerf/Import/Passes.h.inc"
+} // namespace kerf
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace mlir;
+
+namespace {
+
+/// A pair whose output has new positions behind the input's.
+struct Growing {
+  BlockArgument past;
+  ConcatOp whole;
+  unsigned dim;
+};
+
+class Keeper {
+public:
+  Keeper(func::FuncOp main, StateFailure &failure)
+      : main(main), block(main.getBody().front()), builder(main.getContext()),
+        result(failure) {
+    i64 = builder.getI64Type();
+  }
+
+  LogicalResult run(const StateOptions &options) {
+    std::vector<std::string> inputs, outputs;
+    for (unsigned i = 0; i < main.getNumArguments(); ++i)
+      inputs.push_back(nameOf(main.getArgAttrOfType<StringAttr>(i, kNameAttr)));
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      outputs.push_back(
+          nameOf(main.getResultAttrOfType<StringAttr>(i, kNameAttr)));
+    std::vector<StatePair> pairs = findStatePairs(options, inputs, outputs);
+    if (pairs.empty())
+      return fail("no output is an input of the next step, as exporters name "
+                  "them (present.N.key and past_key_values.N.key)",
+                  true);
+    for (const StatePair &pair : pairs)
+      if (failed(keep(pair, inputs, outputs)))
+        return failure();
+    if (!growing.empty() ? failed(keepGrowing()) : failed(keepFixed()))
+      return failure();
+    eraseUnused();
+    return success();
+  }
+
+private:
+  static std::string nameOf(StringAttr name) {
+    return name ? name.getValue().str() : std::string();
+  }
+  LogicalResult fail(const Twine &message, bool isRequest = false) {
+    result = {message.str(), isRequest};
+    return failure();
+  }
+  static std::string quoted(BlockArgument argument, func::FuncOp main) {
+    return "\"" +
+           nameOf(main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    kNameAttr)) +
+           "\"";
+  }
+  static std::string typeText(Type type) {
+    std::string shown;
+    llvm::raw_string_ostream(shown) << type;
+    return shown;
+  }
+
+  LogicalResult keep(const StatePair &pair, ArrayRef<std::string> inputs,
+                     ArrayRef<std::string> outputs) {
+    const auto *input = llvm::find(inputs, pair.input);
+    const auto *output = llvm::find(outputs, pair.output);
+    if (input == inputs.end())
+      return fail("option state: no input \"" + pair.input + "\"", true);
+    if (output == outputs.end())
+      return fail("option state: no output \"" + pair.output + "\"", true);
+    BlockArgument past = main.getArgument(input - inputs.begin());
+    auto number = static_cast<unsigned>(output - outputs.begin());
+    Value value = block.getTerminator()->getOperand(number);
+    if (!keptArguments.insert(past.getArgNumber()) ||
+        !keptResults.insert(number))
+      return fail("option state: \"" + pair.output + "=" + pair.input +
+                      "\" has an input or output of another pair",
+                  true);
+    auto from = cast<RankedTensorType>(past.getType());
+    if (value.getType() == from) {
+      Value state = makeState(pair.input, from, past.getLoc());
+      if (from.getRank() > 2)
+        total = from.getDimSize(from.getRank() - 2);
+      past.replaceAllUsesWith(state);
+      Value next = value == past ? state : value;
+      builder.setInsertionPointAfterValue(isa<BlockArgument>(next) ? state
+                                                                   : next);
+      dist::AssignOp::create(builder, next.getLoc(), state, next);
+      return success();
+    }
+    auto concat = value.getDefiningOp<ConcatOp>();
+    auto to = cast<RankedTensorType>(value.getType());
+    if (!concat || concat->getNumOperands() != 2 ||
+        concat->getOperand(0) != past ||
+        from.getElementType() != to.getElementType())
+      return fail("output \"" + pair.output + "\" (" + typeText(to) +
+                  ") is neither of the type of input \"" + pair.input + "\" (" +
+                  typeText(from) +
+                  ") nor that input with new positions behind it");
+    growing.push_back({past, concat, static_cast<unsigned>(concat.getDim())});
+    return success();
+  }
+
+  /// In front of all ops.
+  Value makeState(StringRef name, RankedTensorType type, Location loc) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&block);
+    return StateOp::create(
+        builder, loc, type, name,
+        cast<TypedAttr>(builder.getZeroAttr(type.getElementType())));
+  }
+
+  BlockArgument argumentCalled(StringRef name) {
+    for (BlockArgument argument : main.getArguments())
+      if (nameOf(main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                   kNameAttr)) == name)
+        return argument;
+    return {};
+  }
+
+  /// A decoder that writes into caches of fixed length itself (TensorScatter)
+  /// and bounds what it reads: both numbers follow from the position. The
+  /// inputs have the operators' names for them.
+  LogicalResult keepFixed() {
+    BlockArgument first = argumentCalled("write_indices"),
+                  filled = argumentCalled("nonpad_kv_seqlen"),
+                  tokens = argumentCalled("input_ids");
+    if (!first || !tokens)
+      return success(); // state of another kind
+    auto type = cast<RankedTensorType>(first.getType());
+    auto idsType = cast<RankedTensorType>(tokens.getType());
+    if (type.getRank() != 1 || idsType.getRank() != 2 ||
+        (filled && filled.getType() != type))
+      return fail("\"write_indices\" is " + typeText(type) +
+                  ", expected a number for each sample");
+    samples = type.getDimSize(0);
+    count = idsType.getDimSize(1);
+    past = total;
+    replace(first, castTo(position(), type.getElementType()));
+    if (filled) {
+      loc = main.getLoc();
+      builder.setInsertionPointToStart(&block);
+      Value more = ConstantOp::create(builder, loc,
+                                      cast<ElementsAttr>(DenseElementsAttr::get(
+                                          RankedTensorType::get({}, i64),
+                                          builder.getI64IntegerAttr(count))));
+      replace(filled,
+              castTo(add(position(), more, {samples}), type.getElementType()));
+    }
+    BlockArgument ids = argumentCalled("position_ids");
+    if (ids && cast<RankedTensorType>(ids.getType()).getShape() ==
+                   ArrayRef<int64_t>{samples, count})
+      replace(ids, positions(cast<RankedTensorType>(ids.getType())));
+    return success();
+  }
+
+  /// An input that is computed from now on.
+  void replace(BlockArgument argument, Value value) {
+    argument.replaceAllUsesWith(value);
+    keptArguments.insert(argument.getArgNumber());
+  }
+
+  LogicalResult keepGrowing() {
+    Growing &one = growing.front();
+    past = cast<RankedTensorType>(one.past.getType()).getDimSize(one.dim);
+    total = one.whole.getType().getDimSize(one.dim);
+    count = total - past;
+    BlockArgument mask = argumentCalled("attention_mask"),
+                  ids = argumentCalled("position_ids");
+    if (!mask || !ids || ids.use_empty())
+      return fail("the cache grows, and " +
+                  std::string(!mask  ? "there is no input \"attention_mask\""
+                              : !ids ? "there is no input \"position_ids\""
+                                     : "\"position_ids\" is not used") +
+                  ": positions of a cache of fixed length are hidden by the "
+                  "one and told by the other");
+    auto maskType = cast<RankedTensorType>(mask.getType());
+    if (maskType.getRank() != 2 || maskType.getDimSize(1) != total)
+      return fail("\"attention_mask\" is " + typeText(maskType) +
+                  ", expected samples x " + Twine(total) + " positions");
+    samples = maskType.getDimSize(0);
+    if (cast<RankedTensorType>(ids.getType()).getShape() !=
+        ArrayRef<int64_t>{samples, count})
+      return fail("\"position_ids\" is " + typeText(ids.getType()) +
+                  ", expected " + Twine(samples) + " x " + Twine(count));
+    CacheUse use;
+    for (Growing &each : growing) {
+      auto type = cast<RankedTensorType>(each.past.getType());
+      if (type.getDimSize(each.dim) != past ||
+          each.whole.getType().getDimSize(each.dim) != total)
+        return fail("input " + quoted(each.past, main) + " has " +
+                    Twine(type.getDimSize(each.dim)) + " positions, expected " +
+                    Twine(past) + " as " + quoted(one.past, main));
+      if (each.dim == 0 || type.getDimSize(0) != samples)
+        return fail("input " + quoted(each.past, main) + " is " +
+                    typeText(type) + ", expected one of " + Twine(samples) +
+                    " samples in its first dimension");
+      use.caches.push_back(each.whole);
+      use.dims.push_back(each.dim);
+    }
+    use.mask = mask;
+    use.length = count == 1 ? total : past;
+    if (std::optional<Seen> seen = findSeenPadding(use)) {
+      std::string node;
+      if (auto name = seen->where->getLoc()->findInstanceOf<NameLoc>())
+        node = name.getName().str() + " ";
+      return fail("cannot prove that positions of the cache that are not "
+                  "filled are hidden: " +
+                  node + "(" + seen->where->getName().getStringRef() + ") " +
+                  seen->why);
+    }
+    for (Growing &each : growing)
+      write(each);
+    replace(mask, visible(maskType));
+    replace(ids, positions(cast<RankedTensorType>(ids.getType())));
+    return success();
+  }
+
+  /// The input `state.position`, made when it is first asked for.
+  Value position() {
+    if (!filled) {
+      auto type = RankedTensorType::get({samples}, i64);
+      unsigned number = main.getNumArguments();
+      (void)main.insertArgument(
+          number, type,
+          builder.getDictionaryAttr(
+              {builder.getNamedAttr(kNameAttr,
+                                    builder.getStringAttr(kStatePosition)),
+               builder.getNamedAttr(kBatchDimAttr,
+                                    builder.getI64IntegerAttr(0)),
+               builder.getNamedAttr(
+                   kRangeAttr,
+                   builder.getI64ArrayAttr({0, count == 1 ? total : past}))}),
+          main.getLoc());
+      filled = main.getArgument(number);
+    }
+    return filled;
+  }
+
+  Value reshape(Value value, ArrayRef<int64_t> shape) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return ReshapeOp::create(builder, loc, type.clone(shape), value);
+  }
+  Value iota(ArrayRef<int64_t> shape, int64_t dim) {
+    return IotaOp::create(builder, loc, RankedTensorType::get(shape, i64), dim);
+  }
+  Value add(Value lhs, Value rhs, ArrayRef<int64_t> shape) {
+    return AddOp::create(builder, loc, RankedTensorType::get(shape, i64), lhs,
+                         rhs);
+  }
+  Value castTo(Value value, Type element) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getElementType() == element
+               ? value
+               : CastOp::create(builder, loc, type.clone(element), value);
+  }
+
+  /// Where each sample's new positions are, of rank `rank` with the positions
+  /// at `dim`, in front of an op.
+  Value places(unsigned rank, unsigned dim) {
+    SmallVector<int64_t> samplesShape(rank, 1), newShape(rank, 1), shape;
+    samplesShape[0] = samples;
+    newShape[dim] = count;
+    shape = newShape;
+    shape[0] = samples;
+    return add(reshape(position(), samplesShape), iota(newShape, dim), shape);
+  }
+
+  void write(Growing &each) {
+    ConcatOp whole = each.whole;
+    loc = whole.getLoc();
+    Value fresh = whole->getOperand(1);
+    RankedTensorType type = count == 1
+                                ? cast<RankedTensorType>(whole.getType())
+                                : cast<RankedTensorType>(each.past.getType());
+    Value state = makeState(nameOf(main.getArgAttrOfType<StringAttr>(
+                                each.past.getArgNumber(), kNameAttr)),
+                            type, each.past.getLoc());
+    builder.setInsertionPointAfter(whole);
+    SmallVector<int64_t> rows(type.getShape().take_front(each.dim));
+    rows.push_back(count);
+    Value indices =
+        BroadcastOp::create(builder, loc, RankedTensorType::get(rows, i64),
+                            places(each.dim + 1, each.dim));
+    auto kind = ScatterKindAttr::get(builder.getContext(), ScatterKind::Set);
+    Value written =
+        ScatterOp::create(builder, loc, type, state, indices, fresh, kind,
+                          builder.getI64IntegerAttr(each.dim), UnitAttr());
+    dist::AssignOp::create(builder, loc, state, written);
+    if (count == 1) {
+      whole.replaceAllUsesWith(written);
+      whole.erase();
+    } else {
+      each.past.replaceAllUsesWith(state);
+    }
+  }
+
+  /// 1 where a position is filled or new, by its place.
+  Value visible(RankedTensorType type) {
+    loc = main.getLoc();
+    builder.setInsertionPointToStart(&block);
+    ArrayRef<int64_t> shape = type.getShape();
+    // Behind the cache are the new positions of a prompt.
+    int64_t cached = count == 1 ? total : past;
+    auto row = RankedTensorType::get({samples, cached}, builder.getI1Type());
+    Value places = iota({1, cached}, 1);
+    Value first = reshape(position(), {samples, 1});
+    Value seen =
+        count == 1
+            ? LessEqualOp::create(builder, loc, row, places, first).getResult()
+            : LessOp::create(builder, loc, row, places, first).getResult();
+    if (count > 1) {
+      auto news = RankedTensorType::get({samples, count}, builder.getI1Type());
+      Value all = ConstantOp::create(
+          builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(news, true)));
+      seen = ConcatOp::create(
+          builder, loc, RankedTensorType::get(shape, builder.getI1Type()),
+          ValueRange{seen, all}, builder.getI64IntegerAttr(1));
+    }
+    return castTo(seen, type.getElementType());
+  }
+
+  Value positions(RankedTensorType type) {
+    loc = main.getLoc();
+    builder.setInsertionPointToStart(&block);
+    return castTo(places(2, 1), type.getElementType());
+  }
+
+  /// Arguments and results of pairs.
+  void eraseUnused() {
+    llvm::BitVector arguments(main.getNumArguments()),
+        results(main.getNumResults());
+    for (unsigned number : keptArguments)
+      arguments.set(number);
+    for (unsigned number : keptResults)
+      results.set(number);
+    Operation *terminator = block.getTerminator();
+    terminator->eraseOperands(results);
+    (void)main.eraseArguments(arguments);
+    (void)main.eraseResults(results);
+  }
+
+  func::FuncOp main;
+  Block &block;
+  OpBuilder builder;
+  StateFailure &result;
+  Type i64;
+  Location loc = UnknownLoc::get(main.getContext());
+  SmallVector<Growing> growing;
+  llvm::SetVector<unsigned> keptArguments, keptResults;
+  Value filled;
+  int64_t past = 0, total = 0, count = 0, samples = 0;
+};
+
+struct KeepState : kerf::impl::KeepStateBase<KeepState> {
+  using KeepStateBase::KeepStateBase;
+  KeepState(const StateOptions &options, StateFailure &failure)
+      : given(options), failure(&failure) {
+    pairs = llvm::map_to_vector(options.pairs, [](const StatePair &pair) {
+      return pair.output + "=" + pair.input;
+    });
+    automatic = options.automatic;
+  }
+
+  void runOnOperation() override {
+    StateOptions options;
+    StateFailure own;
+    StateFailure &out = failure ? *failure : own;
+    std::string error;
+    options.automatic = automatic;
+    for (const std::string &pair : pairs)
+      if (!parseState(pair, options, error)) {
+        getOperation().emitError("pairs: ") << error;
+        return signalPassFailure();
+      }
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || failed(Keeper(main, out).run(options))) {
+      getOperation().emitError(main ? out.message : "expected @main");
+      signalPassFailure();
+    }
+  }
+
+  StateOptions given;
+  StateFailure *failure = nullptr;
+};
+} // namespace
+
+std::unique_ptr<Pass> kerf::createKeepStatePass(const StateOptions &options,
+                                                StateFailure &failure) {
+  return std::make_unique<KeepState>(options, failure);
+}

@@ -1,0 +1,74 @@
+# What generation cannot do is named, with exit code 2 or 3, before anything is written.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import decoders
+import onnx
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
+
+out, checks = fresh_folder(sys.argv[1]), Checks()
+model, package, stats = out / "model.onnx", out / "model.kerf", out / "run.json"
+made = decoders.build("gpt2")
+onnx.save(made, model)
+built = kerf("compile", model, "--cache-length=8", "-o", package)
+checks.expect("a package", built.returncode == 0, built.stderr)
+
+
+def without(names):
+    """The decoder without inputs of these names, whose values are constants instead."""
+    changed = onnx.ModelProto.FromString(made.SerializeToString())
+    for name in names:
+        value = next(i for i in changed.graph.input if i.name == name)
+        changed.graph.input.remove(value)
+        changed.graph.initializer.append(onnx.numpy_helper.from_array(decoders.np.zeros((1, 1), "int64"), name))
+    path = out / f"without-{names[0]}.onnx"
+    onnx.save(changed, path)
+    return path
+
+
+# A mask that is read and hides nothing: it is added behind softmax.
+blind = onnx.ModelProto.FromString(made.SerializeToString())
+for node in blind.graph.node:
+    if node.op_type == "Softmax":
+        add = next(n for n in blind.graph.node if n.output[0] == node.input[0])
+        node.input[0] = add.input[0]
+onnx.save(blind, out / "blind.onnx")
+PROMPT = "--prompt-ids=1,2,3"
+WRITES = ["--stats", stats]
+jobs = [
+    ("a prompt longer than the cache", [package, "--prompt-ids=1,2,3,4,5,6,7,8,9", "--tokens=1"], 2,
+     [r"--prompt-ids: 9 ids, but the cache of .*model.kerf has 8 positions"]),
+    ("tokens beyond the cache", [package, PROMPT, "--tokens=7"], 2,
+     [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8 \(--cache-length\)"]),
+    ("an id out of the vocabulary", [package, "--prompt-ids=1,67"], 2,
+     [r"--prompt-ids: 67 is not in the vocabulary of .*, 0 to 66"]),
+    ("a negative id", [package, "--prompt-ids=-1"], 2, [r"--prompt-ids: -1 is not in the vocabulary"]),
+    ("an end out of the vocabulary", [package, PROMPT, "--tokens=2", "--eos=67"], 2, [r"--eos: 67 is not in the"]),
+    ("no id", [package, "--prompt-ids=1,x"], 2, [r"--prompt-ids: \"x\" is no id, expected integers as 1,2,3"]),
+    ("no ids", [package, "--prompt-ids="], 2, [r"--prompt-ids"]),
+    ("another length for a package", [package, PROMPT, "--cache-length=9"], 2, [r"--cache-length: .* is a package"]),
+    ("a model without a cache", [out / "plain.onnx", PROMPT], 2, [r"generation needs a decoder that was exported with"]),
+    ("a package without one", [out / "plain.kerf", PROMPT], 2, [r"is no program that generates"]),
+    ("a wish for no state", [model, PROMPT, "--state=present.0.key"], 2, [r"expected OUTPUT=INPUT or auto"]),
+    ("a state of no output", [model, PROMPT, "--state=nothing=past_key_values.0.key"], 2, [r"no output \"nothing\""]),
+    ("a state of no input", [model, PROMPT, "--state=present.0.key=nothing"], 2, [r"no input \"nothing\""]),
+    ("a cache of two lengths", [model, PROMPT, "--dim=past_sequence_length=5", "--cache-length=9"], 2,
+     [r"input \"past_key_values.0.key\": dimension 2 is 5, expected 8"]),
+    ("a mask that hides nothing", [out / "blind.onnx", PROMPT], 3,
+     [r"cannot prove that positions of the cache that are not filled are hidden: .*\(nn.softmax\)"]),
+    ("no positions", [without(["position_ids"]), PROMPT], 3, [r"there is no input \"position_ids\""]),
+]
+plain = onnx.helper.make_model(onnx.helper.make_graph(
+    [onnx.helper.make_node("Cast", ["input_ids"], ["logits"], to=1)], "plain",
+    [onnx.helper.make_tensor_value_info("input_ids", 7, [1, 1])],
+    [onnx.helper.make_tensor_value_info("logits", 1, [1, 1])]), opset_imports=[onnx.helper.make_opsetid("", 18)])
+plain.ir_version = 9
+onnx.save(plain, out / "plain.onnx")
+built = kerf("compile", out / "plain.onnx", "-o", out / "plain.kerf")
+checks.expect("a package without a cache", built.returncode == 0, built.stderr)
+in_parallel([(expect_error, checks, name, ["generate", *arguments, *WRITES], code, patterns, "kerf", [stats])
+             for name, arguments, code, patterns in jobs])
+checks.finish()
