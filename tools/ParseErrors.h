@@ -8,7 +8,7 @@
 #ifndef KERF_TOOLS_PARSEERRORS_H
 #define KERF_TOOLS_PARSEERRORS_H
 
-#include "kerf/rt/inputs.h"
+#include "kerf/Format/ClosestName.h"
 
 #include <CLI/CLI.hpp>
 
@@ -40,12 +40,12 @@ inline std::string unknownArgument(const CLI::App &app) {
     for (const CLI::Option *option : sub->get_options())
       if (!app.get_subcommands().empty() && flag.compare(0, 2, "--") == 0 &&
           option->check_lname(flag.substr(2)) &&
-          kerf::rt::closestName(flag, names) != flag)
+          kerf::closestName(flag, names) != flag)
         return "unknown argument " + rest.front() + ", which is of " +
                app.get_name() + (app.get_name().empty() ? "" : " ") +
                sub->get_name();
   std::string close = flag.compare(0, 2, "--") == 0
-                          ? kerf::rt::closestName(flag, names)
+                          ? kerf::closestName(flag, names)
                           : std::string();
   return "unknown argument " + rest.front() +
          (close.empty() ? "" : ", did you mean " + close + "?");
@@ -69,7 +69,7 @@ inline std::string missingCommand(const CLI::App &app) {
 
 inline std::string unknownCommand(const CLI::App &app,
                                   const std::string &command) {
-  std::string close = kerf::rt::closestName(command, commandNames(app));
+  std::string close = kerf::closestName(command, commandNames(app));
   return "unknown command '" + command + "'" +
          (close.empty() ? "" : ", did you mean " + close + "?");
 }

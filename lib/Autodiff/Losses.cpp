@@ -13,6 +13,7 @@
 #include "LossRules.h"
 #include "Step.h"
 
+#include "kerf/Format/ClosestName.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/DescribeType.h"
@@ -64,11 +65,11 @@ private:
 } // namespace
 
 FailureOr<Value> LossBuilder::findPrediction() {
-  std::string names;
+  std::vector<std::string> names;
   for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
     auto name = step.main.getResultAttrOfType<StringAttr>(index, kNameAttr);
     if (name.getValue() != spec.prediction) {
-      names += (names.empty() ? "'" : ", '") + name.getValue().str() + "'";
+      names.push_back(name.getValue().str());
       continue;
     }
     Value value = step.terminator()->getOperand(index);
@@ -77,11 +78,15 @@ FailureOr<Value> LossBuilder::findPrediction() {
                           describeType(value.getType()) + ", expected floats");
     return b.widen(value);
   }
+  std::string all = "'" + llvm::join(names, "', '") + "'";
   if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
     return step.request("option loss: expected " + spec.prediction +
-                        "(OUTPUT,LABELS), with OUTPUT one of " + names);
+                        "(OUTPUT,LABELS), with OUTPUT one of " + all);
+  std::string close = closestName(spec.prediction, names);
   return step.request("option loss: the model has no output '" +
-                      spec.prediction + "', expected one of " + names);
+                      spec.prediction + "', " +
+                      (close.empty() ? "expected one of " + all
+                                     : "did you mean '" + close + "'?"));
 }
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,

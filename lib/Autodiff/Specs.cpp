@@ -4,6 +4,8 @@
 #include "LossRules.h"
 #include "Optimizers.h"
 
+#include "kerf/Format/ClosestName.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -54,6 +56,17 @@ template <typename Range> static std::string anyOf(const Range &names) {
                                          : ", ") +
             std::string(name);
   return text;
+}
+
+/// "did you mean 'adam'?", else "expected " and all names.
+template <typename Range>
+static std::string meantOrAny(StringRef wanted, const Range &names) {
+  std::vector<std::string> list;
+  for (const auto &name : names)
+    list.push_back(std::string(name));
+  std::string close = kerf::closestName(wanted.str(), list);
+  return close.empty() ? "expected " + anyOf(names)
+                       : "did you mean '" + close + "'?";
 }
 
 std::string kerf::autodiff::lossNames() {
@@ -113,8 +126,11 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   StringRef name = text.take_front(open).trim();
   const LossRule *rule = findLoss(name);
   if (!rule)
-    return wrong("option loss: unknown loss '" + name + "', expected " +
-                 lossNames());
+    return wrong("option loss: unknown loss '" + name + "', " +
+                 meantOrAny(name, llvm::map_to_vector(lossRules(),
+                                                      [](const LossRule &each) {
+                                                        return each.name;
+                                                      })));
   spec.name = name.str();
   for (const NumberOption &option : rule->options)
     spec.options[option.key.str()] = option.usual;
@@ -167,8 +183,12 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   auto [name, rest] = text.trim().split(',');
   const OptimizerRule *rule = findOptimizer(name);
   if (!rule)
-    return wrong("option optimizer: unknown optimizer '" + name +
-                 "', expected " + optimizerNames());
+    return wrong(
+        "option optimizer: unknown optimizer '" + name + "', " +
+        meantOrAny(name, llvm::map_to_vector(optimizerRules(),
+                                             [](const OptimizerRule &each) {
+                                               return each.name;
+                                             })));
   spec.name = name.str();
   spec.learningRate = rule->learningRate;
   spec.weightDecay = rule->weightDecay;

@@ -12,9 +12,11 @@
 
 #include "Importer.h"
 #include "Sequence.h"
+#include "kerf/Format/ClosestName.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace kerf;
 using namespace kerf::onnx_import;
@@ -121,22 +123,24 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   Block &block = function.getBody().front();
   for (const auto &output : graph.output())
     report.outputs.push_back(describe(output, options.dims));
-  std::string symbols;
-  llvm::StringSet<> known;
+  std::vector<std::string> known;
   for (const auto &input : graph.input())
     for (const ModelValue::Dim &dim : describe(input, options.dims).dims)
-      if (!dim.symbol.empty() && known.insert(dim.symbol).second)
-        symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
+      if (!dim.symbol.empty() && !llvm::is_contained(known, dim.symbol))
+        known.push_back(dim.symbol);
   bool isMisnamed = false;
   for (const auto &[name, size] : options.dims) {
     if (size < 0)
       usage("", "option dim: \"" + name + "\" has size " + Twine(size) +
                     ", expected at least 0");
-    if (known.contains(name))
+    if (llvm::is_contained(known, name))
       continue;
     isMisnamed = true;
+    std::string close = closestName(name, known);
     usage("", "option dim: no input has a dimension \"" + name + "\"" +
-                  (symbols.empty() ? std::string() : ", expected " + symbols));
+                  (!close.empty()  ? ", did you mean \"" + close + "\"?"
+                   : known.empty() ? std::string()
+                                   : ", expected " + llvm::join(known, ", ")));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {

@@ -1,6 +1,8 @@
 //===- Inputs.cpp - what --input gives to which input ---------------------===//
 #include "kerf/rt/inputs.h"
 
+#include "kerf/Format/ClosestName.h"
+
 #include "../base/MappedFile.h"
 #include "Arrays.h"
 #include "Convert.h"
@@ -240,7 +242,7 @@ private:
 
 void Matcher::unknown(const std::string &name) const {
   std::vector<std::string> names = namesOf(inputs);
-  std::string close = closestName(name, names);
+  std::string close = kerf::closestName(name, names);
   wrong(cat(program, ": no input \"", name, "\", ",
             close.empty() ? "there are: " + joined(names)
                           : "did you mean \"" + close + "\"?"));
@@ -329,27 +331,6 @@ void fillNumber(double value, HostTensor &tensor) {
     return fill(static_cast<uint64_t>(integer));
   }
 }
-
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-/// Letters to insert, to remove or to change, case aside.
-size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t changed = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
 } // namespace
 
 bool kerf::rt::matchInputs(const std::vector<std::string> &flags,
@@ -412,26 +393,4 @@ std::string kerf::rt::inputFile(const std::string &flag) {
   } catch (const Error &) {
     return ""; // said where it is matched
   }
-}
-
-std::string kerf::rt::closestName(const std::string &wanted,
-                                  const std::vector<std::string> &names) {
-  std::string closest;
-  // A third of the letters may be wrong, or two that are swapped; names of a
-  // few letters are others.
-  size_t least =
-      wanted.size() < 4 ? 2 : std::max<size_t>(wanted.size() / 3, 2) + 1;
-  auto sorted = [](std::string text) {
-    std::sort(text.begin(), text.end());
-    return text;
-  };
-  for (const std::string &name : names) {
-    bool isSwapped = wanted.size() > 2 && sorted(wanted) == sorted(name);
-    size_t distance = isSwapped ? 1 : editDistance(wanted, name);
-    if (distance < least && distance < std::max(wanted.size(), name.size())) {
-      least = distance;
-      closest = name;
-    }
-  }
-  return closest;
 }

@@ -48,6 +48,9 @@ kerf_dtype_t parseDescr(const std::string &value) {
   for (const TypeCode &entry : codes)
     if (value.size() > 4 && value[4] == '\'' && code == entry.code)
       return entry.dtype;
+  if (value.size() > 1 && value[0] == '\'' && value[1] == '>')
+    bad("numbers are big-endian, expected little-endian: "
+        "numpy.save(FILE, a.astype(a.dtype.newbyteorder('<'))) writes them so");
   bad(cat("elements of NumPy's type ", value.substr(0, value.find(',')),
           ", expected bool, int8 to int64, uint8 to uint64, float16, float32, "
           "float64 or bfloat16"));

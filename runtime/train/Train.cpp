@@ -210,14 +210,18 @@ int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
   std::string wrong = checkTrainOptions(options, job.leads());
   int code = 0;
   preferShortSpins();
+  bool isReady = false;
   try {
     if (!wrong.empty())
       throw Error(KERF_INVALID_ARGUMENT, wrong);
-    Trainer(options, job, out, err).run();
+    Trainer(options, job, out, err, isReady).run();
   } catch (const TrainExit &exit) {
     code = exit.code;
   } catch (...) {
     code = report(currentError(), options, job, err);
+    if (!isReady && !options.quiet && job.leads())
+      for (const std::string &text : options.hints)
+        say(err, "note: " + printable(text) + "\n");
   }
   return job.leave(code, err);
 }

@@ -430,6 +430,9 @@ void Trainer::run() {
   firstStep = state.step;
   if (job.leads())
     requireSpace(options, *weights);
+  isReady = true;
+  for (const std::string &text : options.notes)
+    note(text);
   bytesPerRank = -1;
   loader = std::make_unique<BatchLoader>(
       samples, batches, BatchPosition{state.epoch, state.index});

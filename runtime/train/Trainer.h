@@ -29,9 +29,10 @@ struct TrainExit {
 
 class Trainer {
 public:
+  /// `isReady` becomes true in front of the first step.
   Trainer(const TrainOptions &options, JobScope &job, std::FILE *out,
-          const Messages &err)
-      : options(options), job(job), out(out), err(err) {}
+          const Messages &err, bool &isReady)
+      : options(options), job(job), out(out), err(err), isReady(isReady) {}
   ~Trainer();
   void run();
 
@@ -86,6 +87,7 @@ private:
   JobScope &job;
   std::FILE *out;
   Messages err;
+  bool &isReady;
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;
   std::vector<DataInput> inputs;     ///< that are fed from data

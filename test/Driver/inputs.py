@@ -111,6 +111,7 @@ for tool, model in (("kerf run", ["run", package]), ("kerf-run", [package]), ("k
     wrong("misspelt", [f"--input=tabel=@{OUT / 'table.npy'}"], r'no input "tabel", did you mean "table"\?')
     wrong("other", ["--input=weather=1"], r'no input "weather", there are: table, ids, bias')
     wrong("no name", [f"--input={OUT / 'table.npy'}"], r"has 3 inputs, expected --input NAME=@.*table.npy with one of: table")
+    wrong("big-endian", [f"--input=bias=@{npy('big.npy', bias.astype('>f4'))}"], r"big\.npy: numbers are big-endian, expected little-endian")
     wrong("rounds", [f"--input=bias=@{npy('doubles.npy', bias.astype(np.float64))}"],
           r'doubles.npy: is f64 2x3, input "bias" expects f32 .*, which does not hold every f64; NumPy\'s .astype\("float32"\)')
     wrong("rank", [f"--input=ids=@{OUT / 'table.npy'}"], r'table.npy: is f32 5x3, input "ids" expects i64')

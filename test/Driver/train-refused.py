@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from kerf_tests import Checks, expect_error, fresh_folder, in_parallel
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
 
 OUT = fresh_folder(sys.argv[1])
 MLP = INPUTS / "training/mlp"
@@ -164,6 +164,10 @@ def attempt(name, change, code, patterns):
 
 
 in_parallel([(attempt, *case) for case in CASES])
+# What is refused before the first step has no notes in front of it.
+result = kerf("train", MLP / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=16",
+              "--no-output", saved("range.npz", labels=out_of_range))
+checks.expect("error first", result.returncode == 2 and result.stderr.startswith("error: "), result.stderr)
 checks.expect("the pipe stays", (OUT / "pipe").is_fifo())
 checks.expect("the model stays", (OUT / "own.model").read_bytes() == (MLP / "model.onnx").read_bytes())
 checks.expect("nothing is left beside", not list(OUT.rglob("*.tmp*")) and not list(OUT.glob("*.onnx")))

@@ -148,7 +148,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addCompiling(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output,
-                  "The package, NAME.kerf; with --stop-after the IR");
+                  "The package, a folder (NAME.kerf, though any name "
+                  "does); with --stop-after the IR");
 
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);

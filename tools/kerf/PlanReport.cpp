@@ -242,7 +242,9 @@ static std::string someOf(const std::vector<std::string> &items) {
   std::string text;
   for (const std::string &item : items) {
     bool isFirst = &item == &items.front();
-    if (!isFirst && text.size() + item.size() > kMaxLetters)
+    // A long item behind a few letters is cut, not left out.
+    if (text.size() > kMaxLetters / 2 &&
+        text.size() + item.size() > kMaxLetters)
       return text + "; ...";
     text += isFirst ? item : "; " + item;
     if (text.size() > kMaxLetters)

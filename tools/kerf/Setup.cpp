@@ -454,14 +454,21 @@ void kerf::tool::require(const Compilation &compilation, Outcome outcome) {
   throw failure;
 }
 
-void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
-  if (o.quiet)
-    return;
+std::vector<std::string> kerf::tool::notesOf(const Compilation &compilation,
+                                             const Options &o) {
+  std::vector<std::string> notes;
   if (o.train && o.optimizer.empty())
-    rt::say(stderr, "note: --optimizer is not given: the step is that of sgd, "
-                    "which keeps no state\n");
+    notes.push_back("--optimizer is not given: the step is that of sgd, which "
+                    "keeps no state");
   for (const std::string &note : compilation.getNotes())
-    rt::say(stderr, "note: " + rt::printable(spellFlags(note)) + "\n");
+    notes.push_back(spellFlags(note));
+  return notes;
+}
+
+void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
+  if (!o.quiet)
+    for (const std::string &note : notesOf(compilation, o))
+      rt::say(stderr, "note: " + rt::printable(note) + "\n");
 }
 
 bool kerf::tool::isPackage(const std::string &path) {

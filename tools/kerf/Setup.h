@@ -47,7 +47,10 @@ bool stopAfter(Compilation &compilation, const Options &options);
 /// Throws a Failure with the compilation's messages unless `outcome` is Fine.
 void require(const Compilation &compilation, Outcome outcome);
 
-/// Prints the notes of the phases on stderr; nothing with -q.
+/// The notes of the phases, with flags as the command line spells them.
+std::vector<std::string> notesOf(const Compilation &compilation,
+                                 const Options &options);
+/// Prints them on stderr; nothing with -q.
 void printNotes(const Compilation &compilation, const Options &options);
 
 /// Whether the path names a package folder rather than a model.

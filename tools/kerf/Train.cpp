@@ -271,11 +271,10 @@ static void package(const Options &options, const std::string &path,
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);
   if (!loop)
     return;
-  if (!options.quiet)
-    for (const std::string &line :
-         describeTrained(compilation.getTraining(), options.verbose))
-      rt::say(stderr, "note: " + rt::printable(line) + "\n");
-  printNotes(compilation, options);
+  llvm::append_range(
+      loop->notes, describeTrained(compilation.getTraining(), options.verbose));
+  loop->hints = notesOf(compilation, options);
+  llvm::append_range(loop->notes, loop->hints);
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
         llvm::cast<mlir::StringAttr>(file).getValue().str());
@@ -404,10 +403,9 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     stopAfter(compilation, options);
     return kFine;
   }
-  if (isNamed && !options.quiet && job.leads()) // nothing was refused
-    rt::say(stderr, "note: the trained model goes to " +
-                        rt::printable(options.output) +
-                        " (-o FILE says where, --no-output keeps none)\n");
+  if (isNamed)
+    loop.notes.push_back("the trained model goes to " + options.output +
+                         " (-o FILE says where, --no-output keeps none)");
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   if (job.leads())

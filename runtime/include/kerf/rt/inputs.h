@@ -58,10 +58,6 @@ std::string missingInputs(const std::vector<InputSpec> &inputs,
 /// The file of a flag; empty if it has none.
 std::string inputFile(const std::string &flag);
 
-/// That of `names` which is spelled nearly as `wanted`; empty if none is.
-std::string closestName(const std::string &wanted,
-                        const std::vector<std::string> &names);
-
 } // namespace kerf::rt
 
 #endif // KERF_RT_INPUTS_H

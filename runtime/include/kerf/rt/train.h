@@ -113,6 +113,10 @@ struct TrainOptions {
   int32_t threads = 0;
   double timeoutSeconds = 30;
   std::string inject;
+  /// Said right in front of the first step, once the data and the checkpoint
+  /// are taken. Where they are refused, the error comes first, and then those
+  /// notes that may tell why.
+  std::vector<std::string> notes, hints;
   bool json = false, quiet = false, verbose = false;
   /// Set by a signal handler to the signal's number: the current step is
   /// finished, a checkpoint written, and the exit code is 128 + the number.

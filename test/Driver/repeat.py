@@ -1,0 +1,40 @@
+# `kerf run --repeat`: Ctrl-C ends it after a step, with the times so far; the first step, which warms up, is no part of
+# what a step's collectives take.
+#
+# REQUIRES: kerf
+# RUN: %python %s %t %inputs
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models"
+checks = Checks()
+
+process = subprocess.Popen(["kerf", "run", MODELS / "mlp/model.onnx", "--dim=batch=8", "--seed=1", "--threads=1", "--repeat=1000000000",
+                            f"--stats={OUT / 'ended.json'}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+time.sleep(5)
+process.send_signal(signal.SIGINT)
+out, err = process.communicate(timeout=60)
+done = re.search(r"^note: ended by Ctrl-C after (\d+) of 1000000000 steps$", err, re.M)
+checks.expect("ended", process.returncode == 130 and done and int(done[1]) > 1, f"{process.returncode} {out}{err}")
+shown = re.search(r"^(\d+) steps: median .*, least .* samples/s$", out, re.M)
+checks.expect("the times so far", done and shown and shown[1] == done[1] and out.startswith("logits: "), out)
+checks.expect("the report", (OUT / "ended.json").exists() and done and json.loads((OUT / "ended.json").read_text())["repeat"] == int(done[1]))
+
+# Threads of ranks start in the first step: it takes many times as long as others, most of it waiting in collectives.
+ran = kerf("run", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--seed=1", "--threads=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=9",
+           "-q", f"--stats={OUT / 'run.json'}")
+report = json.loads((OUT / "run.json").read_text()) if ran.returncode == 0 else {}
+collectives = report["communication"]["collectives"] if report else []
+steps = report["time"]["step_seconds_all"] if report else []
+taken = sum(each["seconds"] for each in collectives)
+checks.expect("a first step that warms up", steps and steps[0] > 2 * sorted(steps[1:])[4], steps)
+checks.expect("is left out", collectives and 0 < taken <= max(steps[1:]), (taken, steps, ran.stderr))
+checks.finish()
