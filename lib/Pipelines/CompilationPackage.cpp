@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace kerf;
 
 Outcome Compilation::runPackage(StringRef path, Compilation *prompt) {
+  Timer timer(*this, "package");
   PackageContents contents;
   if (Outcome outcome = makeContents(contents); outcome != Outcome::Fine)
     return outcome;
@@ -35,7 +36,6 @@ Outcome Compilation::runPackage(StringRef path, Compilation *prompt) {
 
 Outcome Compilation::withDiagnostics(const char *what,
                                      llvm::function_ref<LogicalResult()> run) {
-  Timer timer(*this, "package");
   bool isFile = false;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
