@@ -206,10 +206,14 @@ Outcome Compilation::runImport() {
   times.pop_back();
   StateRun stateRun;
   auto build = [&](OpPassManager &passes) {
-    if (options.state.automatic || !options.state.pairs.empty())
-      passes.addPass(createKeepStatePass(options.state, stateRun));
     if (options.simplify)
       passes.addPass(createSimplifyImport());
+    if (options.state.automatic || !options.state.pairs.empty()) {
+      // Masks are found in their simple form, and are another thing behind it.
+      passes.addPass(createKeepStatePass(options.state, stateRun));
+      if (options.simplify)
+        passes.addPass(createSimplifyImport());
+    }
     if (options.fusedAttention) {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
