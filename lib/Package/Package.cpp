@@ -82,7 +82,9 @@ public:
     });
   }
 
-  json::Array takeFiles() { return std::move(files); }
+  /// Those written so far; notes begin anew.
+  json::Array takeFiles() { return std::exchange(files, {}); }
+  void giveFiles(json::Array given) { files = std::move(given); }
 
 private:
   StringRef folder;
@@ -90,12 +92,46 @@ private:
 };
 } // namespace
 
+/// prompt.json and prompt.so: a manifest of its own, which names the weights of
+/// the package.
+static llvm::Error writePrompt(const PromptProgram &prompt,
+                               const WeightPlan &own, bool hasWeights,
+                               FolderWriter &writer) {
+  json::Object manifest = buildManifest(prompt.module, prompt.contents, own);
+  manifest["program"] = "prompt.so";
+  if (hasWeights)
+    manifest["weights"] = "weights.safetensors";
+  json::Array before = writer.takeFiles();
+  if (llvm::Error error =
+          writer.write("prompt.so", prompt.contents.sharedObject))
+    return error;
+  json::Array files = writer.takeFiles();
+  for (const json::Value &file : before)
+    if (file.getAsObject()->getString("path") == "weights.safetensors")
+      files.push_back(file);
+  manifest["files"] = std::move(files);
+  writer.giveFiles(std::move(before));
+  return writer.write(
+      "prompt.json",
+      llvm::formatv("{0:2}\n", json::Value(std::move(manifest))).str());
+}
+
 static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
-                               StringRef folder) {
+                               StringRef folder, const PromptProgram *prompt) {
   auto weights = planWeights(module, contents.weightsInPlace);
   if (!weights)
     return weights.takeError();
   json::Object manifest = buildManifest(module, contents, *weights);
+  WeightPlan ofPrompt;
+  if (prompt) {
+    auto planned = planWeights(prompt->module, prompt->contents.weightsInPlace);
+    if (!planned)
+      return planned.takeError();
+    ofPrompt = std::move(*planned);
+    shareWeights(*weights, ofPrompt);
+    if (!weights->tensors.empty())
+      manifest["weights"] = "weights.safetensors";
+  }
   FolderWriter writer(folder);
   if (llvm::Error error = writer.write("program.so", contents.sharedObject))
     return error;
@@ -111,6 +147,10 @@ static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
             "weights.safetensors", [&](llvm::raw_fd_ostream &stream) {
               return writeWeights(module, *weights, stream);
             }))
+      return error;
+  if (prompt)
+    if (llvm::Error error =
+            writePrompt(*prompt, ofPrompt, !weights->tensors.empty(), writer))
       return error;
   manifest["files"] = writer.takeFiles();
   if (!contents.plan.empty())
@@ -137,7 +177,7 @@ static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
 
 LogicalResult kerf::writePackage(ModuleOp module,
                                  const PackageContents &contents,
-                                 StringRef path) {
+                                 StringRef path, const PromptProgram *prompt) {
   path = path.rtrim('/');
   SmallString<128> manifest(path);
   llvm::sys::path::append(manifest, "manifest.json");
@@ -149,7 +189,7 @@ LogicalResult kerf::writePackage(ModuleOp module,
   if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false))
     return kerf::emitProblem(module.getLoc(), failure(path, code));
   llvm::scope_exit cleanup([&] { fs::remove_directories(aside); });
-  if (llvm::Error error = writeFolder(module, contents, aside))
+  if (llvm::Error error = writeFolder(module, contents, aside, prompt))
     return kerf::emitProblem(module.getLoc(), std::move(error));
   if (auto code = moveIntoPlace(aside, path))
     return kerf::emitProblem(module.getLoc(), failure(path, code));

@@ -94,6 +94,46 @@ llvm::Expected<WeightPlan> kerf::planWeights(ModuleOp module, bool inPlace) {
   return plan;
 }
 
+/// Whether two tensors, of two contexts, have the same bytes.
+static bool isSame(const StoredTensor &a, const StoredTensor &b) {
+  if (a.type.getShape() != b.type.getShape() || a.file != b.file ||
+      exec::dtypeName(a.type.getElementType()) !=
+          exec::dtypeName(b.type.getElementType()))
+    return false;
+  return a.file >= 0 ? a.offset == b.offset
+                     : a.data.isSplat() == b.data.isSplat() &&
+                           a.data.getRawData() == b.data.getRawData();
+}
+
+void kerf::shareWeights(WeightPlan &plan, WeightPlan &other) {
+  llvm::StringSet<> used;
+  llvm::StringMap<SmallVector<size_t, 1>> known; // by what is cheap to compare
+  auto key = [](const StoredTensor &tensor) {
+    return std::to_string(tensor.file) + ":" + std::to_string(tensor.offset) +
+           ":" + std::to_string(tensor.sizeBytes());
+  };
+  for (auto [i, tensor] : llvm::enumerate(plan.tensors)) {
+    used.insert(tensor.name);
+    known[key(tensor)].push_back(i);
+  }
+  llvm::StringMap<std::string> renamed;
+  for (StoredTensor &tensor : other.tensors) {
+    std::string name = tensor.name;
+    std::string &shared = renamed[name];
+    for (size_t i : known.lookup(key(tensor)))
+      if (shared.empty() && isSame(plan.tensors[i], tensor))
+        shared = plan.tensors[i].name;
+    if (!shared.empty())
+      continue;
+    for (int i = 1; !used.insert(tensor.name).second; ++i)
+      tensor.name = name + "." + std::to_string(i);
+    shared = tensor.name;
+    plan.tensors.push_back(tensor);
+  }
+  for (auto &entry : other.names)
+    entry.second = renamed[entry.second];
+}
+
 /// Data types as safetensors names them.
 static StringRef safetensorsType(Type type) {
   return llvm::StringSwitch<StringRef>(exec::dtypeName(type))

@@ -52,6 +52,10 @@ struct WeightPlan {
 /// missing or too short.
 llvm::Expected<WeightPlan> planWeights(mlir::ModuleOp module, bool inPlace);
 
+/// Adds to `plan` the tensors of another module's plan, over the same files,
+/// that it has not; the names of `other` are those of `plan` behind it.
+void shareWeights(WeightPlan &plan, WeightPlan &other);
+
 /// Writes `plan.tensors` as safetensors.
 llvm::Error writeWeights(mlir::ModuleOp module, const WeightPlan &plan,
                          llvm::raw_fd_ostream &stream);

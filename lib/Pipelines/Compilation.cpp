@@ -204,12 +204,16 @@ Outcome Compilation::runImport() {
     return outcome;
   double seconds = times.back().second;
   times.pop_back();
-  StateFailure stateFailure;
+  StateRun stateRun;
   auto build = [&](OpPassManager &passes) {
-    if (options.state.automatic || !options.state.pairs.empty())
-      passes.addPass(createKeepStatePass(options.state, stateFailure));
     if (options.simplify)
       passes.addPass(createSimplifyImport());
+    if (options.state.automatic || !options.state.pairs.empty()) {
+      // Masks are found in their simple form, and are another thing behind it.
+      passes.addPass(createKeepStatePass(options.state, stateRun));
+      if (options.simplify)
+        passes.addPass(createSimplifyImport());
+    }
     if (options.fusedAttention) {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
@@ -223,12 +227,13 @@ Outcome Compilation::runImport() {
       passes.addPass(autodiff::createLowerPrecision({options.precision}));
   };
   Outcome outcome = runPasses("import", build, [&]() -> std::optional<Outcome> {
-    if (stateFailure.message.empty())
+    if (stateRun.message.empty())
       return std::nullopt;
-    return fail(stateFailure.isRequest ? Outcome::WrongUsage
-                                       : Outcome::ModelRefused,
-                options.model + ": " + stateFailure.message);
+    return fail(stateRun.isRequest ? Outcome::WrongUsage
+                                   : Outcome::ModelRefused,
+                options.model + ": " + stateRun.message);
   });
+  states = std::move(stateRun.states);
   times.back().second += seconds;
   return outcome;
 }
@@ -503,61 +508,4 @@ Outcome Compilation::runLower() {
     return outcome;
   refineMemory();
   return dumpPlan();
-}
-
-Outcome Compilation::runPackage(StringRef path) {
-  Timer timer(*this, "package");
-  bool isFile = false;
-  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      lines.push_back("error: " + diagnostic.str());
-    isFile |= isFileError(diagnostic);
-    return success();
-  });
-  auto failed = [&](const char *what) {
-    return lines.empty() ? fail(Outcome::Internal, what)
-           : isFile      ? Outcome::RunTimeFailure
-                         : Outcome::WrongUsage;
-  };
-  PackageContents contents;
-  if (options.cuda) {
-    GpuOptions gpu;
-    gpu.ptxas = options.ptxas;
-    gpu.dumpDir = options.kernelDumpDir;
-    FailureOr<GpuProgram> kernels = compileGpuKernels(module.get(), gpu);
-    if (mlir::failed(kernels))
-      return failed("code generation for GPUs failed");
-    packagingNotes = std::move(kernels->notes);
-    CudaContents &cuda = contents.cuda.emplace();
-    cuda.ptx = std::move(kernels->ptx);
-    cuda.ptxVersion = kPtxVersion;
-    cuda.ptxArch = kPtxArch;
-    cuda.hostKernels = options.hostKernels;
-    contents.precision = autodiff::toString(options.precision).str();
-    for (Cubin &cubin : kernels->cubins)
-      cuda.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
-  }
-  CodegenOptions codegen;
-  codegen.cpu = options.targetCpu;
-  codegen.cache = options.objectCache;
-  codegen.kernels = !options.cuda || options.hostKernels;
-  FailureOr<Program> program = compileProgram(module.get(), codegen);
-  if (mlir::failed(program))
-    return failed("code generation failed");
-  contents.name = module->getSymName().value_or("").str();
-  contents.cpu = program->target.cpu;
-  contents.features = program->target.features;
-  contents.sharedObject = std::move(program->sharedObject);
-  contents.plan = planText(planJson);
-  if (const llvm::json::Object *memory = planJson.getObject("memory"))
-    if (const llvm::json::Array *devices = memory->getArray("per_device"))
-      for (const llvm::json::Value &device : *devices)
-        contents.plannedBytes.push_back(
-            device.getAsObject()
-                ? device.getAsObject()->getInteger("peak").value_or(0)
-                : 0);
-  contents.weightsInPlace = options.weightsInPlace;
-  if (succeeded(writePackage(module.get(), contents, path)))
-    return Outcome::Fine;
-  return failed("packaging failed");
 }

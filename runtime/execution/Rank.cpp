@@ -59,9 +59,8 @@ void Rank::load(ParameterStore &store, const StepIo &io, bool trace) {
     params.push_back(keep ? const_cast<void *>(parts[i].data) : nullptr);
     if (keep && parts[i].owner)
       owners.push_back(parts[i].owner);
-    own.push_back(keep && p.isMutable
-                      ? std::static_pointer_cast<DeviceMemory>(parts[i].owner)
-                      : nullptr);
+    if (keep && p.isMutable && parts[i].owner)
+      own[p.name] = std::static_pointer_cast<DeviceMemory>(parts[i].owner);
   }
   parts.clear();
   arena = device->allocate(stageDesc.arenaBytes, "the arena");

@@ -23,8 +23,8 @@ struct StepIo {
 };
 
 /// What steps keep in one rank: memory of the mutable parameters that it holds,
-/// by index; null elsewhere.
-using RankState = std::vector<std::shared_ptr<DeviceMemory>>;
+/// by name.
+using RankState = std::map<std::string, std::shared_ptr<DeviceMemory>>;
 
 class Rank {
 public:
@@ -47,6 +47,8 @@ public:
   void resetState(const RankState &state) const;
   void copyState(const RankState &from, const RankState &to) const;
   void useState(const RankState &state);
+  /// Whether a state, of this program or another of the package, fits.
+  bool takesState(const RankState &state) const;
   /// What it was loaded with.
   const RankState &ownState() const { return own; }
 

@@ -6,35 +6,42 @@
 //===----------------------------------------------------------------------===//
 #include "Rank.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace kerf::rt;
 
 RankState Rank::makeState() {
-  RankState made(own.size());
-  for (size_t i = 0; i < own.size(); ++i)
-    if (own[i])
-      made[i] = device->allocate(
-          own[i]->bytes, ("state " + manifest.parameters[i].name).c_str());
+  RankState made;
+  for (const auto &[name, memory] : own)
+    made[name] = device->allocate(memory->bytes, ("state " + name).c_str());
   resetState(made);
   return made;
 }
 
 void Rank::resetState(const RankState &state) const {
-  for (size_t i = 0; i < state.size(); ++i)
-    if (state[i])
-      ParameterStore::fillSplat(manifest.parameters[i], state[i]->data);
+  for (const Parameter &p : manifest.parameters)
+    if (auto found = state.find(p.name); found != state.end() && p.isMutable)
+      ParameterStore::fillSplat(p, found->second->data);
 }
 
 void Rank::copyState(const RankState &from, const RankState &to) const {
-  for (size_t i = 0; i < from.size(); ++i)
-    if (from[i])
-      std::memcpy(to[i]->data, from[i]->data,
-                  static_cast<size_t>(from[i]->bytes));
+  for (const auto &[name, memory] : from)
+    std::memcpy(to.at(name)->data, memory->data,
+                static_cast<size_t>(memory->bytes));
+}
+
+bool Rank::takesState(const RankState &state) const {
+  return state.size() == own.size() &&
+         std::all_of(own.begin(), own.end(), [&](const auto &entry) {
+           auto found = state.find(entry.first);
+           return found != state.end() &&
+                  found->second->bytes == entry.second->bytes;
+         });
 }
 
 void Rank::useState(const RankState &state) {
-  for (size_t i = 0; i < state.size(); ++i)
-    if (state[i])
-      params[i] = state[i]->data;
+  for (size_t i = 0; i < params.size(); ++i)
+    if (manifest.parameters[i].isMutable && params[i])
+      params[i] = state.at(manifest.parameters[i].name)->data;
 }

@@ -35,7 +35,7 @@ class Session;
 
 /// What steps of one package keep from one to the next, on all ranks.
 struct SessionState {
-  std::shared_ptr<const Package> package;
+  std::string path; ///< of the package
   std::vector<RankState> ranks;
   std::atomic<const Session *> user{nullptr}; ///< whose steps work on it
 };

@@ -27,7 +27,11 @@ void Session::requireStates() const {
 }
 
 void Session::requireOwn(const SessionState &which) const {
-  if (which.package != state->package)
+  bool fits = which.path == state->package->path &&
+              which.ranks.size() == state->ranks.size();
+  for (size_t i = 0; fits && i < which.ranks.size(); ++i)
+    fits = state->ranks[i]->takesState(which.ranks[i]);
+  if (!fits)
     throw Error(KERF_INVALID_ARGUMENT,
                 "the state is of another package than the session");
 }
@@ -35,7 +39,7 @@ void Session::requireOwn(const SessionState &which) const {
 std::shared_ptr<SessionState> Session::makeState() {
   requireStates();
   auto made = std::make_shared<SessionState>();
-  made->package = state->package;
+  made->path = state->package->path;
   for (const auto &rank : state->ranks)
     made->ranks.push_back(rank->makeState());
   return made;

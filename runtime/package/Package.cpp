@@ -9,6 +9,7 @@
 
 #include "../base/HostFeatures.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -25,8 +26,8 @@ static std::shared_ptr<MappedFile> mapPackageFile(const std::string &path) {
   }
 }
 
-std::shared_ptr<Package> Package::open(const std::string &path,
-                                       bool skipHashes) {
+std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
+                                       const std::string &program) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
     throw Error(KERF_INVALID_ARGUMENT, "no such package");
@@ -38,7 +39,7 @@ std::shared_ptr<Package> Package::open(const std::string &path,
                 "not a package, expected a folder with manifest.json");
   auto package = std::make_shared<Package>();
   package->path = path;
-  auto text = mapPackageFile(path + "/manifest.json");
+  auto text = mapPackageFile(path + "/" + program + ".json");
   package->manifest = parseManifest(text->data(), text->size());
   package->checkFiles(skipHashes);
   package->checkParameters();
@@ -53,6 +54,12 @@ std::shared_ptr<Package> Package::open(const std::string &path,
   }
   package->loadProgram();
   return package;
+}
+
+bool Package::hasProgram(const std::string &program) const {
+  return std::any_of(
+      manifest.files.begin(), manifest.files.end(),
+      [&](const FileEntry &file) { return file.path == program + ".json"; });
 }
 
 void Package::checkFiles(bool skipHashes) {

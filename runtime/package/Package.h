@@ -27,9 +27,12 @@ struct Package {
   std::vector<StoredTensor> stored;               ///< as manifest.parameters
   std::vector<kerf_program_function_t> functions; ///< as manifest.functions
 
-  /// Maps and checks everything. `skipHashes`: compare sizes only.
-  static std::shared_ptr<Package> open(const std::string &path,
-                                       bool skipHashes);
+  /// Maps and checks everything. `skipHashes`: compare sizes only. `program`:
+  /// that of NAME.json, beside that of manifest.json, on the same weights.
+  static std::shared_ptr<Package> open(const std::string &path, bool skipHashes,
+                                       const std::string &program = "manifest");
+  /// Whether the folder has such a program.
+  bool hasProgram(const std::string &program) const;
   ~Package();
 
 private:

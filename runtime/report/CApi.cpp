@@ -339,6 +339,21 @@ kerf_status_t kerf_session_use_state(kerf_session_t *session,
 }
 void kerf_state_free(kerf_state_t *state) { delete state; }
 
+kerf_status_t kerf_package_open_program(const kerf_package_t *package,
+                                        const char *name,
+                                        const kerf_package_options_t *options,
+                                        kerf_package_t **program) {
+  return guard([&] {
+    require(package && name && program, "a pointer is null");
+    kerf_package_options_t full = completed(options);
+    const Package &opened = *package->package;
+    *program = opened.hasProgram(name)
+                   ? new kerf_package{Package::open(
+                         opened.path, full.skip_hashes != 0, name)}
+                   : nullptr;
+  });
+}
+
 void kerf_string_free(char *string) { std::free(string); }
 
 const char *kerf_runtime_version(void) {

@@ -1,8 +1,9 @@
 //===- Generate.cpp - feed a prompt, choose ids ---------------------------===//
 //
-// The prompt goes through the decoder id by id. In a job every process makes
-// the same steps, and rank 0, which has the logits, tells the others what it
-// chose.
+// The prompt goes through the package's program for prompts, several ids in a
+// step, whose caches the decoder then goes on with; without such a program, and
+// in a job, through the decoder id by id. In a job every process makes the same
+// steps, and rank 0, which has the logits, tells the others what it chose.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/generate.h"
@@ -32,6 +33,23 @@ struct PackageCloser {
 struct SessionCloser {
   void operator()(kerf_session_t *s) const { kerf_session_destroy(s); }
 };
+struct StateCloser {
+  void operator()(kerf_state_t *s) const { kerf_state_free(s); }
+};
+using PackageHandle = std::unique_ptr<kerf_package_t, PackageCloser>;
+
+/// A program that takes ids and a position, and gives logits.
+struct Decoder {
+  PackageHandle package;
+  int32_t ids = -1, position = -1, logits = -1;
+  size_t idBytes = 0, positionBytes = 0; ///< of one
+  int64_t tokens = 0;                    ///< in a step
+  int64_t length = 0, vocabulary = 0;
+  // Inputs of a step, which the session borrows.
+  std::vector<char> step;
+  int64_t filled = 0;
+  std::unique_ptr<kerf_session_t, SessionCloser> session;
+};
 
 class Generator {
 public:
@@ -43,7 +61,6 @@ public:
     preferShortSpins();
     open();
     checkRequest();
-    start();
     generate();
     report();
   }
@@ -65,53 +82,70 @@ private:
     open.skip_hashes = options.skipHashes;
     kerf_package_t *raw = nullptr;
     check(kerf_package_open(options.package.c_str(), &open, &raw));
-    package.reset(raw);
+    decoder.package.reset(raw);
     if (job && kerf_package_num_ranks(raw) != job.size())
       usage(cat(options.named(), ": has ", kerf_package_num_ranks(raw),
                 " ranks, the job has ", job.size(), " processes"));
-    for (int32_t i = 0, n = kerf_package_num_inputs(raw); i < n; ++i)
-      takeInput(i);
-    if (ids < 0 || position < 0)
+    describe(decoder);
+    if (decoder.tokens != 1)
+      usage(options.named() + ": takes more than one id in a step");
+    if (job) // whose processes have one state each
+      return;
+    open.skip_hashes = 1; // of weights, above
+    check(kerf_package_open_program(raw, "prompt", &open, &raw));
+    prompt.package.reset(raw);
+    if (raw)
+      describe(prompt);
+  }
+
+  void describe(Decoder &d) {
+    kerf_package_t *package = d.package.get();
+    for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i)
+      takeInput(d, i);
+    if (d.ids < 0 || d.position < 0)
       usage(options.named() +
             ": is no program that generates, which takes input_ids and " +
             kStatePosition + " (option cache-length of compile makes one)");
-    for (int32_t i = 0, n = kerf_package_num_outputs(raw); i < n; ++i) {
+    for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
       kerf_tensor_info_t info;
-      check(kerf_package_output(raw, i, &info));
-      if (std::strcmp(info.name, "logits") == 0 || (n == 1 && info.rank > 0)) {
-        logits = i;
-        vocabulary = info.rank > 0 ? info.shape[info.rank - 1] : 0;
-        if (info.dtype != KERF_F32 ||
-            info.bytes != static_cast<size_t>(vocabulary) * sizeof(float))
-          usage(cat(options.named(), ": output \"", info.name,
-                    "\" is no f32 of one position's logits"));
-      }
+      check(kerf_package_output(package, i, &info));
+      if (std::strcmp(info.name, "logits") != 0 && (n != 1 || info.rank == 0))
+        continue;
+      d.logits = i;
+      d.vocabulary = info.rank > 0 ? info.shape[info.rank - 1] : 0;
+      if (info.dtype != KERF_F32 ||
+          info.bytes !=
+              static_cast<size_t>(d.vocabulary * d.tokens) * sizeof(float))
+        usage(cat(options.named(), ": output \"", info.name,
+                  "\" is no f32 of each id's logits"));
     }
-    if (logits < 0 || vocabulary < 1)
+    if (d.logits < 0 || d.vocabulary < 1)
       usage(options.named() + ": has no output \"logits\"");
   }
 
-  void takeInput(int32_t index) {
+  void takeInput(Decoder &d, int32_t index) {
     kerf_tensor_info_t info;
-    check(kerf_package_input(package.get(), index, &info));
-    int32_t &place = std::strcmp(info.name, "input_ids") == 0      ? ids
-                     : std::strcmp(info.name, kStatePosition) == 0 ? position
-                                                                   : unknown;
-    if (&place == &unknown)
+    check(kerf_package_input(d.package.get(), index, &info));
+    bool isIds = std::strcmp(info.name, "input_ids") == 0;
+    if (!isIds && std::strcmp(info.name, kStatePosition) != 0)
       usage(cat(options.named(), ": takes the input \"", info.name,
                 "\" in each step, of which generation knows nothing"));
-    if ((info.dtype != KERF_I64 && info.dtype != KERF_I32) ||
-        info.bytes != kerf_dtype_size(info.dtype))
+    size_t each = kerf_dtype_size(info.dtype);
+    bool isRow =
+        isIds ? info.rank == 2 && info.shape[0] == 1 : info.bytes == each;
+    if ((info.dtype != KERF_I64 && info.dtype != KERF_I32) || !isRow)
       usage(cat(options.named(), ": input \"", info.name,
-                "\" is of more than one id, expected steps of one token of "
-                "one sample"));
-    place = index;
-    (&place == &ids ? idBytes : positionBytes) = info.bytes;
-    if (&place == &position)
-      length = info.range_high;
+                "\" is of more than one sample, or of no ids"));
+    (isIds ? d.ids : d.position) = index;
+    (isIds ? d.idBytes : d.positionBytes) = each;
+    if (isIds)
+      d.tokens = info.shape[1];
+    else
+      d.length = info.range_high;
   }
 
   void checkRequest() {
+    int64_t length = decoder.length, vocabulary = decoder.vocabulary;
     if (options.prompt.empty())
       usage("option prompt-ids: expected at least one id");
     for (int64_t id : options.prompt)
@@ -134,7 +168,7 @@ private:
                 length, " (option cache-length)"));
   }
 
-  void start() {
+  void start(Decoder &d) {
     kerf_session_options_t o = {};
     o.struct_size = sizeof(o);
     o.threads = options.threads;
@@ -142,34 +176,76 @@ private:
     o.inject = options.inject.empty() ? nullptr : options.inject.c_str();
     o.job = job.get();
     kerf_session_t *raw = nullptr;
-    check(kerf_session_create(package.get(), &o, &raw));
-    session.reset(raw);
-    // Little endian: an id of 32 bits is the first half of one of 64.
-    check(kerf_session_set_input(raw, ids, &id, idBytes));
-    check(kerf_session_set_input(raw, position, &filled, positionBytes));
+    check(kerf_session_create(d.package.get(), &o, &raw));
+    d.session.reset(raw);
+    d.step.resize(static_cast<size_t>(d.tokens) * d.idBytes);
+    check(kerf_session_set_input(raw, d.ids, d.step.data(), d.step.size()));
+    // Little endian: a number of 32 bits is the first half of one of 64.
+    check(kerf_session_set_input(raw, d.position, &d.filled, d.positionBytes));
   }
 
-  /// Feeds an id; its logits are the session's output.
-  void step(int64_t next) {
-    id = next;
-    check(kerf_session_run(session.get()));
-    ++filled;
+  /// Feeds up to a step's number of ids; their logits are the session's output.
+  void step(Decoder &d, const int64_t *ids, int64_t count) {
+    std::fill(d.step.begin(), d.step.end(), 0);
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(d.step.data() + static_cast<size_t>(i) * d.idBytes, &ids[i],
+                  d.idBytes);
+    check(kerf_session_run(d.session.get()));
+    d.filled += count;
   }
 
-  int64_t choose(double draw) {
-    int64_t chosen = -1;
-    if (job.leads()) {
-      const void *data;
-      size_t bytes;
-      check(kerf_session_get_output(session.get(), logits, &data, &bytes));
-      chosen = chooseToken(static_cast<const float *>(data), vocabulary,
-                           options.sampling, draw);
+  /// Feeds the prompt; the logits of its last id.
+  std::vector<float> feedPrompt() {
+    auto given = static_cast<int64_t>(options.prompt.size());
+    bool together = prompt.package && given > 1;
+    Decoder &d = together ? prompt : decoder;
+    start(d);
+    if (together) {
+      kerf_state_t *raw = nullptr;
+      check(kerf_state_create(d.session.get(), &raw));
+      state.reset(raw);
+      check(kerf_session_use_state(d.session.get(), raw));
     }
+    SteadyClock::time_point begin = SteadyClock::now();
+    int64_t last = 0;
+    for (int64_t i = 0; i < given; i += last) {
+      last = std::min(d.tokens, given - i);
+      step(d, options.prompt.data() + i, last);
+    }
+    prefillSeconds = secondsSince(begin);
+    std::vector<float> scores = logitsOf(d, last - 1);
+    if (together) { // the decoder goes on where this one ends
+      d.session.reset();
+      start(decoder);
+      check(kerf_session_use_state(decoder.session.get(), state.get()));
+      decoder.filled = d.filled;
+    }
+    return scores;
+  }
+
+  /// On rank 0 alone; elsewhere nothing.
+  std::vector<float> logitsOf(Decoder &d, int64_t row) {
+    if (!job.leads())
+      return {};
+    const void *data;
+    size_t bytes;
+    check(kerf_session_get_output(d.session.get(), d.logits, &data, &bytes));
+    const float *first = static_cast<const float *>(data) + row * d.vocabulary;
+    return {first, first + d.vocabulary};
+  }
+
+  int64_t choose(const std::vector<float> &scores, double draw) {
+    int64_t chosen = -1;
+    if (job.leads())
+      chosen = chooseToken(scores.data(), decoder.vocabulary, options.sampling,
+                           draw);
     if (job)
-      check(kerf_session_broadcast(session.get(), &chosen, sizeof(chosen)));
+      check(kerf_session_broadcast(decoder.session.get(), &chosen,
+                                   sizeof(chosen)));
     if (chosen < 0)
-      throw Error(KERF_PROGRAM_FAILURE,
-                  cat("no logit at position ", filled - 1, " is a number"));
+      throw Error(
+          KERF_PROGRAM_FAILURE,
+          cat("no logit at position ", decoder.filled - 1, " is a number"));
     return chosen;
   }
 
@@ -177,15 +253,14 @@ private:
     std::vector<double> draws(static_cast<size_t>(options.tokens));
     fillRandom("generate", options.sampling.seed, KERF_F64, options.tokens, 0,
                0, draws.data()); // in [-1, 1)
+    std::vector<float> scores = feedPrompt();
     SteadyClock::time_point begin = SteadyClock::now();
-    for (int64_t each : options.prompt)
-      step(each);
-    prefillSeconds = secondsSince(begin);
-    begin = SteadyClock::now();
     for (int64_t i = 0; i < options.tokens; ++i) {
-      if (i > 0)
-        step(chosen.back());
-      chosen.push_back(choose((draws[static_cast<size_t>(i)] + 1) / 2));
+      if (i > 0) {
+        step(decoder, &chosen.back(), 1);
+        scores = logitsOf(decoder, 0);
+      }
+      chosen.push_back(choose(scores, (draws[static_cast<size_t>(i)] + 1) / 2));
       if (job.leads() && !options.json) {
         std::fprintf(out, "%s%lld", i ? " " : "",
                      static_cast<long long>(chosen.back()));
@@ -234,7 +309,7 @@ private:
     };
     return cat(
         "{\"schema\":\"kerf.generate/1\",\"prompt\":", list(options.prompt),
-        ",\"tokens\":", list(chosen), ",\"cache_length\":", length,
+        ",\"tokens\":", list(chosen), ",\"cache_length\":", decoder.length,
         ",\"prefill\":{\"tokens\":", given, ",\"seconds\":", prefillSeconds,
         "},\"decode\":{\"tokens\":", steps, ",\"seconds\":", decodeSeconds,
         "}}");
@@ -242,7 +317,7 @@ private:
 
   void writeStatistics() {
     char *text = nullptr;
-    check(kerf_session_statistics(session.get(), &text));
+    check(kerf_session_statistics(decoder.session.get(), &text));
     std::string content = text;
     kerf_string_free(text);
     FileSet files;
@@ -256,12 +331,8 @@ private:
   JobScope &job;
   std::FILE *out;
   Messages err;
-  std::unique_ptr<kerf_package_t, PackageCloser> package;
-  int64_t id = 0, filled = 0; // inputs of a step, which the session borrows
-  std::unique_ptr<kerf_session_t, SessionCloser> session;
-  int32_t ids = -1, position = -1, unknown = -1, logits = -1;
-  size_t idBytes = 0, positionBytes = 0;
-  int64_t length = 0, vocabulary = 0;
+  std::unique_ptr<kerf_state_t, StateCloser> state; ///< of both
+  Decoder decoder, prompt;
   std::vector<int64_t> chosen;
   double prefillSeconds = 0, decodeSeconds = 0;
 };

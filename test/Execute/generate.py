@@ -39,7 +39,9 @@ def check_meshes(checks, folder, kind, model, wanted):
     for mesh in MESHES:
         package, stats = folder / f"{kind}-{mesh or 'one'}.kerf", folder / "run.json"
         flags = mesh_flags(mesh, decoders.SIZES[kind]["key_heads"])
-        made = kerf("compile", model, "--cache-length=72", *flags, "-o", package)
+        # The prompt in two steps, of which the second is not full; on some meshes id by id.
+        prompt = ["--prompt-tokens=3"] if mesh in ("", "tp=2", "pp=2,tp=2") and kind != "fixed" else []
+        made = kerf("compile", model, "--cache-length=72", *flags, *prompt, "-o", package)
         run = kerf("generate", package, "--prompt-ids", ids(PROMPT), "--tokens=64", "--stats", stats)
         checks.expect(f"{kind} {mesh}", run.stdout.split() == [str(t) for t in wanted],
                       f"{made.stderr}{run.stderr}{run.stdout}\nexpected {wanted}")

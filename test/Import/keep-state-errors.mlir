@@ -199,3 +199,26 @@ func.func @main(%x: tensor<3xf32> {kerf.name = "x"}) -> (tensor<3xf32> {kerf.nam
   return %x : tensor<3xf32>
 }
 }
+
+// -----
+
+// The first new position sees the second, which may be none.
+// expected-error @below {{(nn.softmax) is over new positions that none hides from those before them}}
+module {
+func.func @main(%q: tensor<1x1x2x2xf32> {kerf.name = "q"}, %k: tensor<1x1x2x2xf32> {kerf.name = "k"},
+    %m: tensor<1x5xi1> {kerf.name = "attention_mask"}, %i: tensor<1x2xi64> {kerf.name = "position_ids"},
+    %p: tensor<1x1x3x2xf32> {kerf.name = "past.key"})
+    -> (tensor<1x1x2x2xf32> {kerf.name = "y"}, tensor<1x1x5x2xf32> {kerf.name = "present.key"}) {
+  %c = nn.concat %p, %k dim 2 : (tensor<1x1x3x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x5x2xf32>
+  %j = nn.cast %i : (tensor<1x2xi64>) -> tensor<1x2xf32>
+  %qi = nn.add %q, %j : (tensor<1x1x2x2xf32>, tensor<1x2xf32>) -> tensor<1x1x2x2xf32>
+  %s = nn.matmul %qi, %c {transpose_rhs} : (tensor<1x1x2x2xf32>, tensor<1x1x5x2xf32>) -> tensor<1x1x2x5xf32>
+  %least = nn.constant dense<-1.0e9> : tensor<f32>
+  %seen = nn.constant dense<[[true, true, true, true, true], [true, true, true, true, true]]> : tensor<2x5xi1>
+  %v = nn.and %seen, %m : (tensor<2x5xi1>, tensor<1x5xi1>) -> tensor<2x5xi1>
+  %h = nn.select %v, %s, %least : (tensor<2x5xi1>, tensor<1x1x2x5xf32>, tensor<f32>) -> tensor<1x1x2x5xf32>
+  %t = nn.softmax %h dim 3 : tensor<1x1x2x5xf32>
+  %y = nn.matmul %t, %c : (tensor<1x1x2x5xf32>, tensor<1x1x5x2xf32>) -> tensor<1x1x2x2xf32>
+  return %y, %c : tensor<1x1x2x2xf32>, tensor<1x1x5x2xf32>
+}
+}

@@ -48,3 +48,34 @@ func.func @main(%q: tensor<1x1x1x2xf32> {kerf.name = "q"}, %k: tensor<1x1x1x2xf3
   %y = nn.add %4, %j : (tensor<1x1x1x2xf32>, tensor<1x1xf32>) -> tensor<1x1x1x2xf32>
   return %y, %c : tensor<1x1x1x2xf32>, tensor<1x1x4x2xf32>
 }
+
+// -----
+
+// Several new positions are read behind the cache, as they were exported, and written into it besides. Those behind the
+// end of a prompt have the last position.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[P:.*]]: tensor<1xi64> {kerf.batch_dim = 0 : i64, kerf.name = "state.position", kerf.range = [0, 3]})
+// CHECK: nn.min %{{.*}}, %{{.*}} : (tensor<1x2xi64>, tensor<i64>) -> tensor<1x2xi64>
+// CHECK: %[[SEEN:.*]] = nn.less %{{.*}} -> tensor<1x3xi1>
+// CHECK: nn.concat %[[SEEN]], %{{.*}} dim 1 : (tensor<1x3xi1>, tensor<1x2xi1>) -> tensor<1x5xi1>
+// CHECK: %[[S:.*]] = nn.state "past.key" {{.*}} : tensor<1x1x3x2xf32>
+// CHECK: %[[C:.*]] = nn.concat %[[S]], %[[K:.*]] dim 2
+// CHECK: %[[W:.*]] = nn.scatter set %[[S]], %{{.*}}, %[[K]] dim 2
+// CHECK: dist.assign %[[S]], %[[W]]
+// CHECK: nn.matmul %{{.*}}, %[[C]] {transpose_rhs}
+func.func @main(%q: tensor<1x1x2x2xf32> {kerf.name = "q"}, %k: tensor<1x1x2x2xf32> {kerf.name = "k"},
+    %m: tensor<1x5xi1> {kerf.name = "attention_mask"}, %i: tensor<1x2xi64> {kerf.name = "position_ids"},
+    %p: tensor<1x1x3x2xf32> {kerf.name = "past.key"})
+    -> (tensor<1x1x2x2xf32> {kerf.name = "y"}, tensor<1x1x5x2xf32> {kerf.name = "present.key"}) {
+  %c = nn.concat %p, %k dim 2 : (tensor<1x1x3x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x5x2xf32>
+  %j = nn.cast %i : (tensor<1x2xi64>) -> tensor<1x2xf32>
+  %qi = nn.add %q, %j : (tensor<1x1x2x2xf32>, tensor<1x2xf32>) -> tensor<1x1x2x2xf32>
+  %s = nn.matmul %qi, %c {transpose_rhs} : (tensor<1x1x2x2xf32>, tensor<1x1x5x2xf32>) -> tensor<1x1x2x5xf32>
+  %least = nn.constant dense<-1.0e9> : tensor<f32>
+  %seen = nn.constant dense<[[true, true, true, true, false], [true, true, true, true, true]]> : tensor<2x5xi1>
+  %v = nn.and %seen, %m : (tensor<2x5xi1>, tensor<1x5xi1>) -> tensor<2x5xi1>
+  %h = nn.select %v, %s, %least : (tensor<2x5xi1>, tensor<1x1x2x5xf32>, tensor<f32>) -> tensor<1x1x2x5xf32>
+  %t = nn.softmax %h dim 3 : tensor<1x1x2x5xf32>
+  %y = nn.matmul %t, %c : (tensor<1x1x2x5xf32>, tensor<1x1x5x2xf32>) -> tensor<1x1x2x2xf32>
+  return %y, %c : tensor<1x1x2x2xf32>, tensor<1x1x5x2xf32>
+}

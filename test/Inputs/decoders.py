@@ -94,7 +94,7 @@ def attention(g, kind, layer, q, k, v, mask, cos_sin):
 def fixed_attention(g, layer, q, k, v, width):
     k, v = (g.make("TensorScatter", f"past_key_values.{layer}.{part}", x, "write_indices", axis=2,
                    name=f"present.{layer}.{part}") for part, x in (("key", k), ("value", v)))
-    joined = g.make("Attention", q, k, v, "", "", "", "nonpad_kv_seqlen")
+    joined = g.make("Attention", q, k, v, "", "", "", "nonpad_kv_seqlen", is_causal=1)
     joined = g.make("Transpose", joined, perm=[0, 2, 1, 3])
     return g.make("Reshape", joined, g.constant([0, 0, width]))
 

@@ -159,7 +159,8 @@ int kerf::tool::compile(const Options &options) {
   if (stopAfter(compilation, options))
     return kFine;
   require(compilation, compilation.runUntil("lower"));
-  require(compilation, compilation.runPackage(options.output));
+  auto prompt = compilePrompt(options, compilation);
+  require(compilation, compilation.runPackage(options.output, prompt.get()));
   progress.finish();
   PrintableStream out(llvm::outs());
   printPipelines(out, compilation, options);

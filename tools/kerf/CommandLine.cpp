@@ -142,6 +142,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addModel(*sub, options);
   addForms(*sub, options);
   addState(*sub, options);
+  addPrompt(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addResuming(*sub, options);
@@ -166,6 +167,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addModel(*sub, options);
   addForms(*sub, options);
   addState(*sub, options);
+  addPrompt(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addGenerating(*sub, options);

@@ -32,7 +32,9 @@ void kerf::tool::compileInto(const std::string &package,
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
-  require(compilation, compilation.runPackage(package));
+  options.weightsInPlace = true;
+  auto prompt = compilePrompt(options, compilation);
+  require(compilation, compilation.runPackage(package, prompt.get()));
   progress.finish();
   printNotes(compilation, options);
   const llvm::json::Object *plan = &compilation.getPlanJson();

@@ -66,6 +66,14 @@ void kerf::tool::addState(CLI::App &app, Options &o) {
       ->group("Model");
 }
 
+void kerf::tool::addPrompt(CLI::App &app, Options &o) {
+  app.add_option("--prompt-tokens", o.promptTokens,
+                 "With --cache-length: a second program, which takes so many "
+                 "tokens of a prompt in a step")
+      ->check(atLeast(2))
+      ->group("Model");
+}
+
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
   app.add_option("--devices", o.devices,

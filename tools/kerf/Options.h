@@ -49,8 +49,11 @@ struct Options {
   // Binding the model.
   std::vector<std::string> dims, constants, batchDims;
   // State that stays on the ranks.
-  std::vector<std::string> states; ///< OUTPUT=INPUT or auto
-  int64_t cacheLength = 0;         ///< 0: not given
+  std::vector<std::string> states;    ///< OUTPUT=INPUT or auto
+  int64_t cacheLength = 0;            ///< 0: not given
+  std::vector<std::string> givenDims; ///< --dim, before sizes were found
+  bool weightsInPlace = false;        ///< of a package that is not kept
+  int64_t promptTokens = 0; ///< in a step of the prompt; 0: no program
   // Planning.
   std::string devices = "1";
   bool devicesGiven = false; ///< else a given plan has the number
@@ -126,6 +129,8 @@ void addInputs(CLI::App &app, Options &options);
 void addRunning(CLI::App &app, Options &options);
 /// Threads and deadlines of ranks.
 void addRanks(CLI::App &app, Options &options);
+/// A program for prompts: `compile` and `generate`.
+void addPrompt(CLI::App &app, Options &options);
 /// Prompt and choice of ids: `generate` alone.
 void addGenerating(CLI::App &app, Options &options);
 /// Options of the training step: `plan|compile|verify --train` and `train`.

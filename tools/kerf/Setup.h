@@ -38,6 +38,11 @@ StateOptions stateOptions(const Options &options);
 /// --state=auto where no pair is given. Does nothing for packages.
 void takeState(Options &options);
 
+/// --prompt-tokens: the program of a prompt, lowered, that shares weights and
+/// caches with a decoder that is; null without the option. Throws.
+std::unique_ptr<Compilation> compilePrompt(const Options &options,
+                                           const Compilation &decoder);
+
 /// Patterns of --trainable without the `+` of those that add.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
 

@@ -153,6 +153,11 @@ TEST(States, WrongRequests) {
   EXPECT_EQ(take(kerf_state_reset(other.session, state)), foreign);
   EXPECT_EQ(none, nullptr);
   kerf_state_free(state);
+  kerf_package_t *second = open.package;
+  EXPECT_EQ(
+      take(kerf_package_open_program(open.package, "prompt", nullptr, &second)),
+      "");
+  EXPECT_EQ(second, nullptr); // there is none
 
   TestPackage trained = package();
   json &parameter = trained.manifest["parameters"][0];

@@ -36,10 +36,11 @@ struct StateOptions {
   bool automatic = false;
 };
 
-/// What is wrong; empty: nothing.
-struct StateFailure {
-  std::string message;
-  bool isRequest = false; ///< what was asked for, not the model
+/// The result of a run of the pass, besides what it writes into the module.
+struct StateRun {
+  std::vector<std::string> states; ///< inputs that are state now
+  std::string message;             ///< what is wrong; empty: nothing
+  bool isRequest = false;          ///< what was asked for, not the model
 };
 
 /// `present.0.key=past_key_values.0.key`, or `auto`. False and `error` if it is
@@ -64,7 +65,7 @@ bindDecoder(llvm::ArrayRef<ModelValue> inputs, llvm::ArrayRef<StatePair> pairs,
 
 /// The pass kerf-keep-state for these options.
 std::unique_ptr<mlir::Pass> createKeepStatePass(const StateOptions &options,
-                                                StateFailure &failure);
+                                                StateRun &run);
 
 } // namespace kerf
 

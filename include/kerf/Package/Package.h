@@ -42,13 +42,21 @@ struct PackageContents {
   bool weightsInPlace = false;
 };
 
+/// A second program in a package, on the same weights (docs/Package.md).
+struct PromptProgram {
+  mlir::ModuleOp module;
+  PackageContents contents;
+};
+
 /// Writes the folder `path` for a module that verifyLowered accepts. An
 /// existing package there is replaced; any other existing file or folder is an
 /// error, as are files that cannot be read or written (emitted at the module).
-/// Needs no more memory than the largest literal.
+/// Needs no more memory than the largest literal. `prompt`, if given, is of the
+/// same files of weights (kerf.files), and for CPUs.
 mlir::LogicalResult writePackage(mlir::ModuleOp module,
                                  const PackageContents &contents,
-                                 llvm::StringRef path);
+                                 llvm::StringRef path,
+                                 const PromptProgram *prompt = nullptr);
 
 } // namespace kerf
 

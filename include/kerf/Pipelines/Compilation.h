@@ -27,6 +27,7 @@ class OpPassManager;
 
 namespace kerf {
 
+struct PackageContents;
 namespace plan {
 struct PlanRun;
 }
@@ -120,7 +121,9 @@ public:
   Outcome runLower();
   void refineMemory();
   /// Writes the package folder `path`, under a temporary name first.
-  Outcome runPackage(llvm::StringRef path);
+  /// `prompt`: a compilation of the same model with more tokens in a step,
+  /// lowered, which becomes the package's second program.
+  Outcome runPackage(llvm::StringRef path, Compilation *prompt = nullptr);
   /// Runs everything up to and including `phase` ("import" ... "lower";
   /// "autodiff" only in training): from import, or from the phase behind that
   /// of the IR from which the compilation continues.
@@ -130,6 +133,8 @@ public:
   const std::vector<std::string> &messages() const { return lines; }
 
   mlir::ModuleOp getModule() const { return module.get(); }
+  /// Names of the inputs that stay on the ranks as state.
+  const std::vector<std::string> &getStates() const { return states; }
   const ImportReport &getImportReport() const { return report; }
   /// Which parameters a training step changes.
   const autodiff::AutodiffResult &getTraining() const { return trained; }
@@ -160,6 +165,12 @@ private:
   runPasses(llvm::StringRef phase,
             llvm::function_ref<void(mlir::OpPassManager &)> build,
             llvm::function_ref<std::optional<Outcome>()> refuse = nullptr);
+  /// Compiles what a package holds besides the module.
+  Outcome makeContents(PackageContents &contents);
+  mlir::LogicalResult generate(PackageContents &contents);
+  /// Errors that `run` emits become messages; `what` is said without any.
+  Outcome withDiagnostics(const char *what,
+                          llvm::function_ref<mlir::LogicalResult()> run);
   Outcome dump(llvm::StringRef phase);
   Outcome dumpPlan();
   bool hasAutodiff() const;
@@ -187,6 +198,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   ImportReport report;
+  std::vector<std::string> states;
   autodiff::AutodiffResult trained;
   plan::PlanResult planned;
   /// The search for a plan, where it may have to go on.

@@ -44,9 +44,9 @@ struct Growing {
 
 class Keeper {
 public:
-  Keeper(func::FuncOp main, StateFailure &failure)
+  Keeper(func::FuncOp main, StateRun &run)
       : main(main), block(main.getBody().front()), builder(main.getContext()),
-        result(failure) {
+        result(run) {
     i64 = builder.getI64Type();
   }
 
@@ -62,9 +62,11 @@ public:
       return fail("no output is an input of the next step, as exporters name "
                   "them (present.N.key and past_key_values.N.key)",
                   true);
-    for (const StatePair &pair : pairs)
+    for (const StatePair &pair : pairs) {
       if (failed(keep(pair, inputs, outputs)))
         return failure();
+      result.states.push_back(pair.input);
+    }
     if (!growing.empty() ? failed(keepGrowing()) : failed(keepFixed()))
       return failure();
     eraseUnused();
@@ -76,7 +78,8 @@ private:
     return name ? name.getValue().str() : std::string();
   }
   LogicalResult fail(const Twine &message, bool isRequest = false) {
-    result = {message.str(), isRequest};
+    result.message = message.str();
+    result.isRequest = isRequest;
     return failure();
   }
   static std::string quoted(BlockArgument argument, func::FuncOp main) {
@@ -167,6 +170,9 @@ private:
     samples = type.getDimSize(0);
     count = idsType.getDimSize(1);
     past = total;
+    if (count > 1)
+      return fail("several tokens in a step are for a cache that grows: what "
+                  "hides them from each other is not known here");
     replace(first, castTo(position(), type.getElementType()));
     if (filled) {
       loc = main.getLoc();
@@ -231,6 +237,7 @@ private:
     }
     use.mask = mask;
     use.length = count == 1 ? total : past;
+    use.newCount = count;
     if (std::optional<Seen> seen = findSeenPadding(use)) {
       std::string node;
       if (auto name = seen->where->getLoc()->findInstanceOf<NameLoc>())
@@ -354,7 +361,17 @@ private:
   Value positions(RankedTensorType type) {
     loc = main.getLoc();
     builder.setInsertionPointToStart(&block);
-    return castTo(places(2, 1), type.getElementType());
+    Value all = places(2, 1);
+    if (count > 1) { // those behind a prompt's end are nowhere
+      auto scalar = RankedTensorType::get({}, i64);
+      int64_t last = past - 1;
+      all = MinOp::create(
+          builder, loc, cast<RankedTensorType>(all.getType()), all,
+          ConstantOp::create(builder, loc,
+                             cast<ElementsAttr>(DenseElementsAttr::get(
+                                 scalar, builder.getI64IntegerAttr(last)))));
+    }
+    return castTo(all, type.getElementType());
   }
 
   /// Arguments and results of pairs.
@@ -374,7 +391,7 @@ private:
   func::FuncOp main;
   Block &block;
   OpBuilder builder;
-  StateFailure &result;
+  StateRun &result;
   Type i64;
   Location loc = UnknownLoc::get(main.getContext());
   SmallVector<Growing> growing;
@@ -385,8 +402,7 @@ private:
 
 struct KeepState : kerf::impl::KeepStateBase<KeepState> {
   using KeepStateBase::KeepStateBase;
-  KeepState(const StateOptions &options, StateFailure &failure)
-      : given(options), failure(&failure) {
+  KeepState(const StateOptions &options, StateRun &run) : run(&run) {
     pairs = llvm::map_to_vector(options.pairs, [](const StatePair &pair) {
       return pair.output + "=" + pair.input;
     });
@@ -395,8 +411,8 @@ struct KeepState : kerf::impl::KeepStateBase<KeepState> {
 
   void runOnOperation() override {
     StateOptions options;
-    StateFailure own;
-    StateFailure &out = failure ? *failure : own;
+    StateRun own;
+    StateRun &out = run ? *run : own;
     std::string error;
     options.automatic = automatic;
     for (const std::string &pair : pairs)
@@ -411,12 +427,11 @@ struct KeepState : kerf::impl::KeepStateBase<KeepState> {
     }
   }
 
-  StateOptions given;
-  StateFailure *failure = nullptr;
+  StateRun *run = nullptr;
 };
 } // namespace
 
 std::unique_ptr<Pass> kerf::createKeepStatePass(const StateOptions &options,
-                                                StateFailure &failure) {
-  return std::make_unique<KeepState>(options, failure);
+                                                StateRun &run) {
+  return std::make_unique<KeepState>(options, run);
 }

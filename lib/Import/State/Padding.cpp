@@ -83,6 +83,7 @@ enum class Kind { Raw, Hidden, Zero };
 struct Mark {
   unsigned dim;
   Kind kind;
+  bool isCausal = false; ///< no new position shows to those before it
 };
 
 class Follower {
@@ -167,6 +168,8 @@ private:
         softmax && softmax.getDim() == first.dim) {
       if (first.kind != Kind::Hidden)
         return "is over positions that the mask does not hide";
+      if (use.newCount > 1 && !first.isCausal)
+        return "is over new positions that none hides from those before them";
       marks[op->getResult(0)] = {first.dim, Kind::Zero};
       return {};
     }
@@ -187,13 +190,17 @@ private:
     if (rule.factors[*factor].kind != FactorKind::Parallel)
       return "combines positions";
     Kind kind = Kind::Raw;
-    if (std::string why = kindOf(op, marked, rule, *factor, kind); !why.empty())
+    bool isCausal = llvm::all_of(marked, [&](unsigned number) {
+      return marks[op->getOperand(number)].isCausal;
+    });
+    if (std::string why = kindOf(op, marked, rule, *factor, kind, isCausal);
+        !why.empty())
       return why;
     for (OpResult result : op->getResults())
       if (auto dim = dimOf(rule.results[result.getResultNumber()], *factor)) {
         if (!factorOf(rule.results[result.getResultNumber()], *dim))
           return "joins positions with another dimension";
-        marks[result] = {*dim, kind};
+        marks[result] = {*dim, kind, isCausal};
       }
     return {};
   }
@@ -210,7 +217,7 @@ private:
   }
 
   std::string kindOf(Operation *op, ArrayRef<unsigned> marked, const Rule &rule,
-                     unsigned factor, Kind &kind) {
+                     unsigned factor, Kind &kind, bool &isCausal) {
     Kind own = marks[op->getOperand(marked[0])].kind;
     for (unsigned number : marked)
       if (marks[op->getOperand(number)].kind != own)
@@ -228,15 +235,17 @@ private:
     kind = own;
     if (auto add = dyn_cast<AddOp>(op); add && isMask)
       return addMask(op->getOperand(1 - marked[0]),
-                     rule.operands[1 - marked[0]], factor, kind);
+                     rule.operands[1 - marked[0]], factor, kind, isCausal);
     if (auto select = dyn_cast<SelectOp>(op); select && isMask)
-      return selectByMask(select, marked[0], rule, factor, kind);
+      return selectByMask(select, marked[0], rule, factor, kind, isCausal);
     auto costed = dyn_cast<OpCostInterface>(op);
     bool moves = isa<CastOp, BroadcastOp>(op) ||
                  (costed && costed.getCostClass() == CostClass::View);
     bool scales = isa<MulOp, DivOp>(op) && marked.front() == 0;
-    if (!moves && !(scales && own == Kind::Zero))
+    if (!moves && !(scales && own == Kind::Zero)) {
       kind = Kind::Raw;
+      isCausal = false;
+    }
     return {};
   }
 
@@ -244,7 +253,8 @@ private:
   /// `visible` and `hidden` are asked of each number. Sets `hides`.
   template <typename IsHidden>
   std::string readMask(Value value, const TensorFactors &tensor,
-                       unsigned factor, IsHidden isHidden, bool &hides) {
+                       unsigned factor, IsHidden isHidden, bool &hides,
+                       bool &isCausal) {
     hides = false;
     auto dim = dimOf(tensor, factor);
     if (!dim)
@@ -258,9 +268,19 @@ private:
     for (int64_t size : shape.drop_front(*dim + 1))
       inner *= size;
     int64_t numHidden = 0, numSeen = 0;
+    // New positions see those before them, which the dimension in front counts.
+    bool byQuery = *dim > 0 && shape[*dim - 1] == use.newCount;
+    bool hidesLater = byQuery;
     for (int64_t i = 0, n = with.getNumElements(); i < n; ++i) {
-      if (i / inner % shape[*dim] >= use.length)
+      int64_t place = i / inner % shape[*dim] - use.length;
+      if (place >= 0) {
+        int64_t query = byQuery ? i / inner / shape[*dim] % use.newCount : 0;
+        bool hidden = isHidden(with, i);
+        if (hidden && place <= query)
+          return "hides new positions from themselves or those behind them";
+        hidesLater &= hidden || place <= query;
         continue;
+      }
       if (isHidden(with, i))
         return "hides positions that are filled, by their place in the cache";
       ++(isHidden(without, i) ? numHidden : numSeen);
@@ -268,6 +288,7 @@ private:
     if (numHidden && numSeen)
       return "hides some positions that are not filled, and not others";
     hides = numHidden > 0;
+    isCausal |= hidesLater;
     if (hides && maskDims.lookup(value) != *dim)
       return "combines positions of the mask";
     return {};
@@ -285,7 +306,7 @@ private:
   }
 
   std::string addMask(Value bias, const TensorFactors &tensor, unsigned factor,
-                      Kind &kind) {
+                      Kind &kind, bool &isCausal) {
     bool hides = false;
     std::optional<double> common;
     bool differs = false;
@@ -297,7 +318,7 @@ private:
       common = value;
       return false;
     };
-    std::string why = readMask(bias, tensor, factor, isHidden, hides);
+    std::string why = readMask(bias, tensor, factor, isHidden, hides, isCausal);
     if (why.empty() && differs)
       why = "adds another number at each place in the cache";
     if (hides)
@@ -306,15 +327,15 @@ private:
   }
 
   std::string selectByMask(SelectOp op, unsigned marked, const Rule &rule,
-                           unsigned factor, Kind &kind) {
+                           unsigned factor, Kind &kind, bool &isCausal) {
     if (marked == 0)
       return "selects by what is at each position";
     bool hides = false;
     auto isHidden = [&](DenseElementsAttr elements, int64_t i) {
       return (number(elements, i) != 0) != (marked == 1);
     };
-    std::string why =
-        readMask(op.getCondition(), rule.operands[0], factor, isHidden, hides);
+    std::string why = readMask(op.getCondition(), rule.operands[0], factor,
+                               isHidden, hides, isCausal);
     if (!why.empty())
       return why;
     DenseElementsAttr fill =

@@ -35,6 +35,9 @@ struct CacheUse {
   llvm::SmallVector<unsigned> dims;
   mlir::Value mask;
   int64_t length = 0;
+  /// Positions behind these that a step adds; 1: it is one of them. Of several
+  /// none may show to those before it, for a prompt may end before they do.
+  int64_t newCount = 1;
 };
 
 /// Why it cannot be proven that positions where the mask is 0 are unseen, and

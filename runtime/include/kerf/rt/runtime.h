@@ -248,7 +248,7 @@ kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
 typedef struct kerf_state kerf_state_t;
 /* 39: A state as a new session has it. */
 kerf_status_t kerf_state_create(kerf_session_t *session, kerf_state_t **state);
-/* 40: A copy, of a state that any session of the same kerf_package_t made.
+/* 40: A copy, of a state that any session of the same package made.
    NULL: of what the session works on. */
 kerf_status_t kerf_state_fork(kerf_session_t *session,
                               const kerf_state_t *state, kerf_state_t **copy);
@@ -260,6 +260,15 @@ kerf_status_t kerf_session_use_state(kerf_session_t *session,
                                      kerf_state_t *state);
 /* 43: A state that is in use stays until another is used. */
 void kerf_state_free(kerf_state_t *state);
+
+/* 44: A second program of the package, of the same model, on the same weights
+   and the same kinds of state: "prompt" takes several tokens in a step.
+   Sessions of either use the states of both. *program is NULL if there is none;
+   it may be closed before or behind `package`. */
+kerf_status_t kerf_package_open_program(const kerf_package_t *package,
+                                        const char *name,
+                                        const kerf_package_options_t *options,
+                                        kerf_package_t **program);
 
 #ifdef __cplusplus
 } /* extern "C" */
