@@ -38,7 +38,8 @@ typedef struct KerfPlanOptions {
 
 /** Plans the module's function (kerf-flatten, then kerf-plan) and writes the
  * plan onto it. Returns plan.json as text, which kerf-apply-plan reads for the
- * flattened module, to be freed by kerfFree(); null if there is no plan. */
+ * flattened module, to be freed by kerfFree(); null if there is no plan, for
+ * options that are wrong, and for a null module. */
 MLIR_CAPI_EXPORTED char *kerfPlan(MlirModule module,
                                   const KerfPlanOptions *options);
 

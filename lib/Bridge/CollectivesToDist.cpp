@@ -219,7 +219,8 @@ private:
 LogicalResult bridge::collectivesToDist(ModuleOp module, const Mesh &mesh) {
   SmallVector<Operation *> ops;
   module.walk([&](Operation *op) {
-    if (isa<shard::ShardDialect>(op->getDialect()) && !isa<shard::GridOp>(op))
+    if (isa_and_nonnull<shard::ShardDialect>(op->getDialect()) &&
+        !isa<shard::GridOp>(op))
       ops.push_back(op);
   });
   ToDist converter(mesh);

@@ -201,7 +201,7 @@ LogicalResult bridge::collectivesToShard(ModuleOp module, const Mesh &mesh,
                                          StringRef grid) {
   SmallVector<Operation *> ops;
   module.walk([&](Operation *op) {
-    if (isa<DistDialect>(op->getDialect()) && !isa<MeshOp>(op))
+    if (isa_and_nonnull<DistDialect>(op->getDialect()) && !isa<MeshOp>(op))
       ops.push_back(op);
   });
   ToShard converter(mesh, grid);

@@ -65,6 +65,40 @@ static RankedTensorType localOf(Type type, Attribute sharding,
                    llvm::cantFail(cast<ShardingAttr>(sharding).toLayout(mesh)));
 }
 
+/// Whether the boundary has what the schedule reads and hands out.
+static LogicalResult check(func::FuncOp entry, func::FuncOp part,
+                           const SingleRun &single) {
+  auto wrong = [&](const Twine &what) { return entry.emitError() << what; };
+  if (!entry.isExternal() || part.isExternal())
+    return wrong("is not the declaration that partition leaves of a program");
+  auto isSharded = [](Type type, Attribute sharding) {
+    return isa<RankedTensorType>(type) &&
+           isa_and_nonnull<ShardingAttr>(sharding);
+  };
+  for (auto [index, type] : llvm::enumerate(entry.getArgumentTypes()))
+    if (!isSharded(type, entry.getArgAttr(index, kSharding)))
+      return wrong("argument " + Twine(index) + " has no sharding");
+  for (auto [index, type] : llvm::enumerate(entry.getResultTypes()))
+    if (!isSharded(type, entry.getResultAttr(index, kSharding)))
+      return wrong("result " + Twine(index) + " has no sharding");
+  if (single.inputs.size() != part.getNumArguments())
+    return wrong("the schedule passes " + Twine(single.inputs.size()) +
+                 " inputs to a function of " + Twine(part.getNumArguments()));
+  for (int64_t input : single.inputs)
+    if (input < 0 || input >= static_cast<int64_t>(entry.getNumArguments()))
+      return wrong("the schedule reads input " + Twine(input) + " of " +
+                   Twine(entry.getNumArguments()));
+  for (auto [output, result] : single.outputs)
+    if (static_cast<int64_t>(output) < 0 ||
+        static_cast<int64_t>(output) >=
+            static_cast<int64_t>(entry.getNumResults()) ||
+        static_cast<int64_t>(result) >=
+            static_cast<int64_t>(part.getNumResults()))
+      return wrong("the schedule hands out output " + Twine(output) + " of " +
+                   Twine(entry.getNumResults()));
+  return success();
+}
+
 /// The body of `part` becomes that of `entry`, whose types become local.
 static LogicalResult fill(func::FuncOp entry, func::FuncOp part,
                           const SingleRun &single, const Mesh &mesh) {
@@ -118,7 +152,8 @@ LogicalResult bridge::joinProgram(ModuleOp module) {
   if (!part || !entry)
     return schedules.front().emitError()
            << (part ? why : "runs a function that is not there");
-  if (failed(fill(entry, part, *single, getMesh(module).toMesh())))
+  if (failed(check(entry, part, *single)) ||
+      failed(fill(entry, part, *single, getMesh(module).toMesh())))
     return failure();
   entry.setVisibility(part.getVisibility());
   entry->moveBefore(part);

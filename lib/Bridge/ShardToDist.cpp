@@ -162,7 +162,7 @@ private:
   bool planOps() {
     bool all = true;
     for (Operation &op : block.without_terminator()) {
-      if (isa<shard::ShardDialect, DistDialect>(op.getDialect()))
+      if (isa_and_nonnull<shard::ShardDialect, DistDialect>(op.getDialect()))
         continue;
       SmallVector<ShardingAttr> operands, results;
       bool isFull = true, hasTensor = false;

@@ -307,7 +307,7 @@ StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
           a += b;
       values[accumulate.getResult()] = std::move(sum);
     } else if ((isa<SourceOpInterface>(op) && !others) ||
-               isa<DistDialect>(op.getDialect())) {
+               isa_and_nonnull<DistDialect>(op.getDialect())) {
       const PerRank *source =
           op.getNumOperands() ? &values[op.getOperand(0)] : nullptr;
       auto results = isa<SourceOpInterface>(op)

@@ -24,9 +24,9 @@ int64_t kerf::models::flopsPerElement(Operation *op) {
     return 4;
   if (isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp>(op))
     return isa<math::FmaOp>(op) ? 2 : 1;
-  if (isa<math::MathDialect>(op->getDialect()))
+  if (isa_and_nonnull<math::MathDialect>(op->getDialect()))
     return 20; // a polynomial
-  return isa<arith::ArithDialect>(op->getDialect()) ? 1 : 0;
+  return isa_and_nonnull<arith::ArithDialect>(op->getDialect()) ? 1 : 0;
 }
 
 Operation *kerf::models::cloneLocal(Operation *op, OpBuilder &builder,

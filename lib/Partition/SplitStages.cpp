@@ -339,7 +339,8 @@ private:
     for (auto &[value, uses] : ends.results)
       resultTypes.push_back(value.getType());
     auto function = func::FuncOp::create(
-        builder, main.getLoc(), steps.nameOf(part),
+        builder, main.getLoc(),
+        freeSymbol(main->getParentOfType<ModuleOp>(), steps.nameOf(part)),
         builder.getFunctionType(argumentTypes, resultTypes));
     setPart(function, part.stage, steps.phaseOf(part));
     Block *block = function.addEntryBlock();

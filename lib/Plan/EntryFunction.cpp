@@ -43,5 +43,20 @@ func::FuncOp kerf::plan::entryToPlan(ModuleOp module, std::string &message,
     if (rules)
       rules->try_emplace(&op, std::move(rule));
   }
+  auto isTensor = [&](Type type, Location loc, const Twine &what) {
+    if (canBeCut(type))
+      return true;
+    emitError(loc) << what << " of @" << function.getName() << " is " << type
+                   << ", expected a tensor of static shape of numbers";
+    message = name + " cannot be planned";
+    return false;
+  };
+  for (BlockArgument argument : function.getArguments())
+    if (!isTensor(argument.getType(), argument.getLoc(),
+                  "argument " + Twine(argument.getArgNumber())))
+      return {};
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
+    if (!isTensor(type, function.getLoc(), "result " + Twine(index)))
+      return {};
   return function;
 }

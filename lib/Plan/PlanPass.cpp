@@ -1,4 +1,5 @@
 //===- PlanPass.cpp - planning as a pass ----------------------------------===//
+#include "kerf/Plan/MeshText.h"
 #include "kerf/Plan/Passes.h"
 
 #include "kerf/Dist/Dist.h"
@@ -91,16 +92,8 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       o.memoryLimitBytes = memoryLimit;
     if (microBatches > 0)
       o.microBatches = microBatches;
-    SmallVector<StringRef> axes;
-    StringRef(mesh).split(axes, ',', -1, /*KeepEmpty=*/false);
-    for (StringRef axis : axes) {
-      auto [name, text] = axis.split('=');
-      int64_t size = 0;
-      if (text.getAsInteger(10, size) || size < 1)
-        return getOperation().emitError("mesh: '")
-               << axis << "', expected NAME=SIZE";
-      o.mesh.push_back({name.str(), size});
-    }
+    if (std::string wrong = parseMeshText(mesh, o.mesh); !wrong.empty())
+      return getOperation().emitError(wrong);
     for (const std::string &hint : shard) {
       auto [pattern, sharding] = StringRef(hint).rsplit('=');
       o.hints.push_back({pattern.str(), sharding.str()});
@@ -129,6 +122,13 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     PlanOptions options;
     PlanRun own;
     PlanRun &result = run ? *run : own;
+    auto meshes = getOperation().getOps<dist::MeshOp>();
+    if (!meshes.empty()) {
+      (*meshes.begin())
+          .emitError("the module has a mesh already, but planning chooses one: "
+                     "kerf-propagate keeps what is there");
+      return signalPassFailure();
+    }
     if (given)
       options = *given;
     else if (failed(readOptions(options)))

@@ -103,9 +103,13 @@ private:
     for (Operation &op : block.without_terminator()) {
       if (isa<dist::ReshardOp>(op) || op.hasAttr(dist::kPlan))
         continue;
-      if (isa<dist::DistDialect>(op.getDialect()))
-        return op.emitError("is part of a step of training, which only a "
-                            "search cuts: use kerf-plan");
+      if (isa_and_nonnull<dist::DistDialect>(op.getDialect()))
+        return op.emitError(
+            isa<dist::AccumulateOp, dist::AssignOp>(op)
+                ? "is part of a step of training, which only a search cuts: "
+                  "use kerf-plan"
+                : "is an op on parts of tensors, but propagation decides about "
+                  "whole ones, before they are cut");
       ShardingRule &rule = rules[&op];
       bool reduces = llvm::any_of(rule.factors, [](const Factor &factor) {
         return factor.kind == FactorKind::Reduction;
@@ -151,6 +155,25 @@ private:
   /// What an op must give is certain; what it wants, or the function returns,
   /// is where its operand starts from.
   LogicalResult readAnnotations() {
+    auto isWhole = [&](Attribute attribute, Location loc, const Twine &what) {
+      auto sharding = dyn_cast_or_null<ShardingAttr>(attribute);
+      auto layout = sharding ? sharding.toLayout(mesh) : Layout();
+      if (!layout)
+        llvm::consumeError(layout.takeError()); // said by give()
+      else if (layout->isPartial())
+        return LogicalResult(emitError(loc)
+                             << what << " is annotated as a part of a sum, "
+                             << "which inputs and results never are");
+      return success();
+    };
+    for (auto [index, argument] : llvm::enumerate(block.getArguments()))
+      if (failed(isWhole(function.getArgAttr(index, dist::kSharding),
+                         argument.getLoc(), "argument " + Twine(index))))
+        return failure();
+    for (unsigned index = 0; index < function.getNumResults(); ++index)
+      if (failed(isWhole(function.getResultAttr(index, dist::kSharding),
+                         function.getLoc(), "result " + Twine(index))))
+        return failure();
     for (auto [index, argument] : llvm::enumerate(block.getArguments()))
       if (failed(give(argument, function.getArgAttr(index, dist::kSharding),
                       true, function.getArgAttr(index, dist::kPriority),

@@ -21,7 +21,7 @@ static void remarkIfWhole(Operation *op, Location loc, Graph &graph,
       isa<ShardingRuleInterface>(op) &&
       !(isa<CallOpInterface>(op) && shardingRuleOf(op).factors.empty());
   if (hasRule || isa<SourceOpInterface>(op) ||
-      isa<dist::DistDialect>(op->getDialect()) ||
+      isa_and_nonnull<dist::DistDialect>(op->getDialect()) ||
       graph.candidate.devicesPerStage() == 1)
     return;
   auto isLarge = [](Value value) {
@@ -43,9 +43,8 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
                            const Solution &solution, const StagePlan &stages) {
   auto target = module.lookupSymbol<func::FuncOp>(function.getName());
   MLIRContext *context = module.getContext();
-  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto mesh = dist::MeshAttr::get(context, graph.candidate.mesh);
-  dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
+  dist::createMesh(module, mesh);
   auto attrOf = [&](LayoutId id) -> dist::ShardingAttr {
     return dist::ShardingAttr::get(context, mesh, graph.layouts[id]);
   };

@@ -235,6 +235,10 @@ private:
   static LogicalResult check(func::FuncOp function,
                              const llvm::SetVector<func::FuncOp> &functions,
                              SymbolTable &symbols) {
+    if (!function.isExternal() && !dist::getPart(function) &&
+        dist::isPlanned(function))
+      return function.emitError("has a plan but is not on local shapes yet: "
+                                "run the passes of kerf-partition before");
     WalkResult result = function.walk([&](Operation *op) {
       auto call = dyn_cast<func::CallOp>(op);
       if (call &&

@@ -16,7 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, sys.argv[2])
-from kerf_tests import Checks, fresh_folder, kerf
+from kerf_tests import Checks, fresh_folder, kerf, takes_interrupts
 
 OUT, INPUTS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
 checks = Checks()
@@ -29,9 +29,10 @@ def on_terminal(arguments, interrupt_at):
     """stderr of a command on a terminal, which gets Ctrl-C once `interrupt_at` is shown."""
     ours, theirs = pty.openpty()
     with open(OUT / "stdout", "wb") as stdout:
-        process = subprocess.Popen(["kerf", *map(str, arguments)], stdout=stdout, stderr=theirs, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(["kerf", *map(str, arguments)], stdout=stdout, stderr=theirs, stdin=subprocess.DEVNULL,
+                                   preexec_fn=takes_interrupts)
     os.close(theirs)
-    shown, interrupted, end = b"", None, time.monotonic() + 120
+    shown, interrupted, end = b"", None, time.monotonic() + 600
     while time.monotonic() < end:
         ready, _, _ = select.select([ours], [], [], 0.1)
         try:
@@ -44,7 +45,7 @@ def on_terminal(arguments, interrupt_at):
         if interrupted is None and re.search(interrupt_at, shown):
             interrupted = time.monotonic()
             process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=60)
+    code = process.wait(timeout=300)
     os.close(ours)
     return code, shown.decode(errors="replace"), (OUT / "stdout").read_text(), interrupted
 
@@ -67,7 +68,8 @@ if code == 0:
 
 # SIGINT has the same effect without one.
 with open(OUT / "stderr", "wb") as stderr:
-    process = subprocess.Popen(["kerf", *map(str, LONG), "-q", "-o", OUT / "quiet.json"], stdout=subprocess.DEVNULL, stderr=stderr)
+    process = subprocess.Popen(["kerf", *map(str, LONG), "-q", "-o", OUT / "quiet.json"], stdout=subprocess.DEVNULL, stderr=stderr,
+                               preexec_fn=takes_interrupts)
 time.sleep(6)
 process.send_signal(signal.SIGINT)
 code = process.wait(timeout=60)

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from kerf_tests import Checks, fresh_folder, kerf
+from kerf_tests import Checks, fresh_folder, kerf, takes_interrupts
 
 OUT = fresh_folder(sys.argv[1])
 MLP, GPT2, CONV = (INPUTS / "training" / name for name in ("mlp", "gpt2", "conv-batch-norm"))
@@ -181,7 +181,8 @@ log = OUT / "interrupted/train.jsonl"
 command = ["kerf", "train", str(MLP / "model.onnx"), "--batch-size=16", "--loss=cross_entropy(logits,labels)",
            "--optimizer=adamw,lr=0.01,wd=0.01", f"--data={MLP / 'data.npz'}", "--threads=1", f"--log={log}",
            f"--checkpoint-dir={OUT / 'interrupted/checkpoints'}", "-o", str(OUT / "interrupted/trained.onnx")]
-process = subprocess.Popen([*command, "--steps=1000000"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+process = subprocess.Popen([*command, "--steps=1000000"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                           preexec_fn=takes_interrupts)
 deadline = time.time() + 100
 while time.time() < deadline and process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
     time.sleep(0.05)

@@ -147,7 +147,7 @@ for number, ways in ((signal.SIGKILL, WAYS), (signal.SIGSTOP, WAYS)) if EVERYTHI
         if result is None:
             os.kill(victim, signal.SIGKILL)
             result, codes = job.wait(5)
-        checks.expect(f"{case}: within T + 5 s", seconds < T + 5, f"{seconds:.1f} s\n{result.stderr}")
+        checks.expect(f"{case}: within T + 30 s", seconds < T + 30, f"{seconds:.1f} s\n{result.stderr}")
         checks.expect(f"{case}: exit code", codes[0] == 5, str(codes))
         checks.expect(f"{case}: rank 1 is named", "error: " in result.stderr and "rank 1" in result.stderr, result.stderr)
         print(f"{case}: {seconds:.1f} s: " + next((l for l in result.stderr.splitlines() if l.startswith("error")), ""),

@@ -18,6 +18,11 @@ def kerf(*arguments, tool="kerf", timeout=300, **options):
                           timeout=timeout, stdin=subprocess.DEVNULL, **options)
 
 
+def takes_interrupts():
+    """For Popen's preexec_fn: a shell that runs the suite in the background has its children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def ending(code):
     """An exit code in words: a signal by its name."""
     return signal.Signals(-code).name if code < 0 else f"exit {code}"

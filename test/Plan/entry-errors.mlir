@@ -46,3 +46,44 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// expected-error @below {{@f cannot be planned}}
+module {
+  // expected-error @below {{argument 1 of @f is 'index', expected a tensor of static shape of numbers}}
+  func.func @f(%x: tensor<4xf32>, %i: index) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @below {{@f cannot be planned}}
+module {
+  // expected-error @below {{argument 0 of @f is 'tensor<?x4xf32>', expected a tensor of static shape of numbers}}
+  func.func @f(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %0 = math.exp %x : tensor<?x4xf32>
+    return %0 : tensor<?x4xf32>
+  }
+}
+
+// -----
+
+// expected-error @below {{@f cannot be planned}}
+module {
+  // expected-error @below {{argument 0 of @f is 'tensor<4xcomplex<f32>>', expected a tensor of static shape of numbers}}
+  func.func @f(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+    return %x : tensor<4xcomplex<f32>>
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{the module has a mesh already, but planning chooses one: kerf-propagate keeps what is there}}
+  dist.mesh @mesh ["tp"=4]
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

@@ -24,3 +24,21 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = dist.accumulate %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+dist.mesh @mesh ["a"=2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{is an op on parts of tensors, but propagation decides about whole ones, before they are cut}}
+  %0 = dist.all_reduce %x sum ["a"] : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["a"=2]
+// expected-error @below {{argument 0 is annotated as a part of a sum, which inputs and results never are}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}, partial sum {"a"}>}) -> tensor<4xf32> {
+  %0 = math.exp %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -153,3 +153,13 @@ module {
   // expected-error@+1 {{has a name that is the runtime's}}
   func.func private @kerf_rank_number(!llvm.ptr) -> i32
 }
+
+// -----
+
+module {
+  dist.mesh @mesh ["tp"=2]
+  // expected-error@+1 {{has a plan but is not on local shapes yet: run the passes of kerf-partition before}}
+  func.func @planned(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

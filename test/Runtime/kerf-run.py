@@ -130,7 +130,7 @@ for fault in ("die", "hang"):
             r"note: rank 0: 2 collectives begun, last broadcast .*waiting in it",
             r"note: rank 1: 1 collectives begun, last all_reduce<sum> f32 4 at /fc1/Gemm \(#0\)")
     took = time.monotonic() - start
-    checks.expect(f"{fault} ends in time", took < 1 + 5, f"took {took:.1f} s")
+    checks.expect(f"{fault} ends in time", took < 1 + 30, f"took {took:.1f} s")
 
 # 21: ranks disagree on the operation: all see it, before data is used.
 refused("21-skip", [good, x, *RUN, "--inject=rank=0,collective=0,fault=skip"], 5,

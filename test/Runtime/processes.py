@@ -103,6 +103,7 @@ for name, launch in {**LAUNCHERS, "slurm": by_slurm}.items():
         checks.expect(f"trace: {name}", {event["tid"] for event in trace if event["name"] == "step"} == {0, 1, 2, 3})
 
 T = 2
+ENDS = 30  # seconds behind the time limit in which all have ended: many, as the machine may do other work
 STARTED = 0.3  # seconds of a processor: a rank that has used more is in the midst of its steps, starting takes 0.05
 OPERATION = r"(all_reduce<sum> f32 4 at /fc1/Gemm|broadcast f32 4 at /fc2/Gemm)"
 
@@ -135,7 +136,7 @@ def strike(name, launch, number, patterns, T):
     others = job.processes if len(job.processes) == 1 else job.processes[:2] + job.processes[3:]
     try:
         for process in others:
-            process.wait(T + 20)
+            process.wait(T + ENDS + 20)
     except subprocess.TimeoutExpired:
         pass
     took = time.monotonic() - begin
@@ -149,7 +150,7 @@ def strike(name, launch, number, patterns, T):
     problems = [f"/{p}/ is missing" for p in patterns if not re.search(p, text)]
     if set(codes) != {code}:
         problems.append(f"exit {codes}, expected {code}")
-    if took > T + 5:
+    if took > T + ENDS:
         problems.append(f"took {took:.1f} s")
     if "collectives begun" not in text:
         problems.append("the table of collectives is missing")
@@ -166,7 +167,7 @@ def injected(name, launch, fault, at, pattern):
                                f"--inject=rank=1,collective={at},fault={fault}").wait()
         took = time.monotonic() - begin
         fine = (re.search(pattern.replace("LIMIT", str(limit)), error_of(result)) and result.returncode == 5 and
-                took < limit + 8)
+                took < limit + ENDS)
         return "" if fine else f"exit {codes} after {took:.1f} s\n{result.stderr}", result.stderr
     problem, _ = when_started(judge)
     checks.expect(f"{name}: {fault}", not problem, problem)
@@ -179,7 +180,7 @@ def absent(missing):
     pattern = "rank 3 did not join the 4 ranks of the job within 2 s" if missing else \
         "rank 0 did not open the rendezvous within 2 s"
     checks.expect(f"rank {missing} never comes", set(codes) == {5} and re.search(pattern, result.stderr) and
-                  time.monotonic() - begin < T + 5, f"exit {codes}\n{result.stderr}")
+                  time.monotonic() - begin < T + ENDS, f"exit {codes}\n{result.stderr}")
 
 
 def strikes():
@@ -273,9 +274,9 @@ try:
         job.computing(3, "kerf-run", STARTED)
         subprocess.run(["ip", "-n", names[1], "link", "set", "kb", "down"], check=True)
         begin = time.monotonic()
-        result, codes = job.wait(T + 20)
+        result, codes = job.wait(T + ENDS + 20)
         took = time.monotonic() - begin
-        checks.expect("the network between two hosts fails", set(codes) == {5} and took < T + 5 and
+        checks.expect("the network between two hosts fails", set(codes) == {5} and took < T + ENDS and
                       re.search(r"rank \d did not ", result.stderr), f"{codes} after {took:.1f} s\n{result.stderr}")
         if HAS_MPIRUN:
             # mpirun starts the other host's processes with a remote shell: here one that enters the namespace.

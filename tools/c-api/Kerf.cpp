@@ -6,6 +6,7 @@
 #include "kerf/Embed/Embed.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Partition/Passes.h"
+#include "kerf/Plan/MeshText.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Ranks/Passes.h"
 
@@ -38,6 +39,8 @@ void kerfRegisterDialects(MlirContext context) {
 /// Runs what `build` puts into a pipeline.
 static LogicalResult run(MlirModule module,
                          llvm::function_ref<void(PassManager &)> build) {
+  if (mlirModuleIsNull(module))
+    return failure();
   ModuleOp op = unwrap(module);
   PassManager passes(op.getContext());
   build(passes);
@@ -55,18 +58,21 @@ static FailureOr<plan::PlanOptions> read(ModuleOp module,
                                          const KerfPlanOptions &given) {
   plan::PlanOptions options;
   options.devices = given.devices;
+  if (given.size < sizeof(KerfPlanOptions))
+    return module.emitError("size of the options: ")
+           << given.size << ", expected at least " << sizeof(KerfPlanOptions);
+  if (given.memoryLimitBytes < 0)
+    return module.emitError("memoryLimitBytes: ")
+           << given.memoryLimitBytes << ", expected at least 0";
+  if (!(given.deadlineSeconds >= 0))
+    return module.emitError("deadlineSeconds: expected at least 0");
   if (given.devices < 1)
     return module.emitError("devices: ")
            << given.devices << ", expected at least 1";
-  SmallVector<StringRef> axes;
-  StringRef(given.mesh ? given.mesh : "").split(axes, ',', -1, false);
-  for (StringRef axis : axes) {
-    auto [name, text] = axis.split('=');
-    int64_t size = 0;
-    if (text.getAsInteger(10, size) || size < 1)
-      return module.emitError("mesh: '") << axis << "', expected NAME=SIZE";
-    options.mesh.push_back({name.str(), size});
-  }
+  if (std::string wrong =
+          plan::parseMeshText(given.mesh ? given.mesh : "", options.mesh);
+      !wrong.empty())
+    return module.emitError(wrong);
   auto machine = cost::loadMachine(given.machine ? given.machine : "h100-8",
                                    given.devices);
   if (!machine)
@@ -74,7 +80,7 @@ static FailureOr<plan::PlanOptions> read(ModuleOp module,
   options.machine = std::move(*machine);
   if (given.minimizeBytes)
     options.objective = plan::Objective::Volume;
-  if (given.memoryLimitBytes > 0)
+  if (given.memoryLimitBytes)
     options.memoryLimitBytes = given.memoryLimitBytes;
   options.deadlineSeconds = given.deadlineSeconds;
   return options;
@@ -116,6 +122,12 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
 }
 
 char *kerfPlan(MlirModule module, const KerfPlanOptions *options) {
+  if (mlirModuleIsNull(module))
+    return nullptr;
+  if (!options) {
+    unwrap(module).emitError("options: expected, but null");
+    return nullptr;
+  }
   KerfPlanOptions given = known(options);
   FailureOr<plan::PlanOptions> read = ::read(unwrap(module), given);
   if (failed(read))

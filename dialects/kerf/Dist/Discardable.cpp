@@ -83,9 +83,10 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
   if (layout->isPartial() && !canBeCut(type))
     return op->emitError() << what << " is a part of a sum but is " << type
                            << ", expected a tensor";
-  if (auto whole = dyn_cast_or_null<RankedTensorType>(global))
+  auto whole = dyn_cast_or_null<RankedTensorType>(global);
+  if (whole && canBeCut(whole) && whole.getRank() == planned.getRank())
     if (std::string text = checkBlocks(*layout, whole.getShape());
-        whole.getRank() == planned.getRank() && !text.empty())
+        !text.empty())
       return op->emitError() << what << ": " << text;
   return success();
 }

@@ -54,6 +54,18 @@ func::FuncOp dist::findEntry(ModuleOp module, std::string *why) {
   return {};
 }
 
+std::string dist::freeSymbol(ModuleOp module, StringRef base) {
+  std::string name = base.str();
+  for (int64_t i = 0; SymbolTable::lookupSymbolIn(module, name); ++i)
+    name = (base + "_" + Twine(i)).str();
+  return name;
+}
+
+void dist::createMesh(ModuleOp module, MeshAttr mesh) {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  MeshOp::create(builder, module.getLoc(), freeSymbol(module, "mesh"), mesh);
+}
+
 static void setIn(SmallVectorImpl<DictionaryAttr> &all, MLIRContext *context,
                   StringRef name, function_ref<Attribute(unsigned)> attr) {
   for (auto [index, dictionary] : llvm::enumerate(all)) {

@@ -2,6 +2,8 @@
 #ifndef KERF_DIST_ENTRY_H
 #define KERF_DIST_ENTRY_H
 
+#include "kerf/Dist/Dist.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -16,6 +18,13 @@ mlir::func::FuncOp findEntry(mlir::ModuleOp module, std::string *why = nullptr);
 /// Whether a function has a plan, or is a part of a partitioned program. Other
 /// functions of a module (that the planned one calls) are left as they are.
 bool isPlanned(mlir::func::FuncOp function);
+
+/// Makes the module's mesh, as its first op. Its name is "mesh", or one like it
+/// that no other symbol has.
+void createMesh(mlir::ModuleOp module, MeshAttr mesh);
+
+/// A name like `base` that no symbol of the module has.
+std::string freeSymbol(mlir::ModuleOp module, llvm::StringRef base);
 
 /// Sets an attribute of each argument or result; one for which `attr` is null
 /// stays as it is. Linear; FuncOp::setArgAttr builds the whole list anew for

@@ -39,7 +39,7 @@ def CallRuntime : Pass<"kerf-call-runtime", "::mlir::ModuleOp"> {
     }
     // becomes
     module {
-      llvm.mlir.global external constant @kerf_ranks("{\22abi\22:1,\22collectives\22:[{\22axes\22:[{\22axis\22:\22tp\22}] # "}]" # [{,\22dst_shape\22:[4],\22dtype\22:\22f32\22,\22group_bytes\22:32,\22kind\22:\22all_reduce\22,\22node\22:\22\22,\22reduction\22:\22sum\22,\22src_shape\22:[4]}] # "}]" # [{,\22mesh\22:{\22axes\22:[{\22name\22:\22tp\22,\22size\22:2}] # "}]" # [{},\22schema\22:\22kerf.ranks/1\22}\00") {addr_space = 0 : i32}
+      llvm.mlir.global external constant @kerf_ranks("{\22abi\22:2,\22collectives\22:[{\22axes\22:[{\22axis\22:\22tp\22}] # "}]" # [{,\22dst_shape\22:[4],\22dtype\22:\22f32\22,\22group_bytes\22:32,\22kind\22:\22all_reduce\22,\22node\22:\22\22,\22reduction\22:\22sum\22,\22src_shape\22:[4]}] # "}]" # [{,\22mesh\22:{\22axes\22:[{\22name\22:\22tp\22,\22size\22:2}] # "}]" # [{},\22schema\22:\22kerf.ranks/1\22}\00") {addr_space = 0 : i32}
       func.func @sum(%arg0: !llvm.ptr, %arg1: i64, %arg2: tensor<4xf32>) -> tensor<4xf32> {
         %0 = bufferization.to_buffer %arg2 read_only {read = 0 : i64} : tensor<4xf32> to memref<4xf32>
         %alloc = memref.alloc() : memref<4xf32>

@@ -160,7 +160,7 @@ void BatchAnalysis::visit(Operation *op) {
         noteBreak(op, "gives out a sum over the batch");
     return;
   }
-  if (isa<dist::DistDialect>(op->getDialect()))
+  if (isa_and_nonnull<dist::DistDialect>(op->getDialect()))
     return;
   SmallVector<unsigned> summed;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))

@@ -9,9 +9,9 @@ int64_t kerf::plan::byteScaleOf(func::FuncOp function,
                                 const MeshCandidate &candidate) {
   int64_t common = 0;
   auto visit = [&](Value value) {
-    if (auto type = dyn_cast<RankedTensorType>(value.getType());
-        type && !type.getElementType().isInteger(1)) // never summed
-      common = std::gcd(common, elementBytes(type));
+    if (canBeCut(value.getType()) &&
+        !getElementTypeOrSelf(value).isInteger(1)) // never summed
+      common = std::gcd(common, elementBytes(tensorType(value)));
   };
   llvm::for_each(function.getArguments(), visit);
   for (Operation &op : function.getBody().front())

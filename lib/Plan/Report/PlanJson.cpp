@@ -381,8 +381,7 @@ LogicalResult Reader::checkParts(Operation *op) {
 }
 
 void Reader::write() {
-  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
+  dist::createMesh(module, meshAttr);
   dist::setArgAttrs(function, dist::kSharding, [&](unsigned index) {
     return arguments.lookup(function.getArgument(index));
   });

@@ -142,6 +142,10 @@ Dual<V>::lineSearch(Prices &prices, size_t row, const Point &start, int &budget,
   Line current = lineOf(start, prices[row]);
   std::optional<Line> rising, falling;
   (current.slope > 0 ? rising : falling) = current;
+  // Whether a price was so high that sums of it are too large to count, and
+  // look forbidden.
+  bool isTooHigh = false;
+  // False: the price is known, or too high.
   auto probe = [&](double price) {
     Sum old = prices[row];
     prices[row] = static_cast<Sum>(std::max(0.0, price) / unit);
@@ -149,6 +153,11 @@ Dual<V>::lineSearch(Prices &prices, size_t row, const Point &start, int &budget,
     limitPrices(prices);
     Point point = evaluate(prices);
     --budget;
+    if (point.blocked) {
+      isTooHigh = true;
+      prices[row] = old;
+      return false;
+    }
     seen(point);
     if (point.bound > best.bound) {
       best = point;
@@ -163,7 +172,9 @@ Dual<V>::lineSearch(Prices &prices, size_t row, const Point &start, int &budget,
       std::abs(static_cast<double>(start.cost)) / std::max(limit, 1.0), unit);
   if (rising && rising->price > 0)
     step = rising->price;
-  for (int i = 0; i < 40 && !falling && budget > 0 && !clock.expired(); ++i) {
+  for (int i = 0;
+       i < 40 && !falling && !isTooHigh && budget > 0 && !clock.expired();
+       ++i) {
     probe(rising->price + step);
     step *= 4;
   }
@@ -253,6 +264,13 @@ Dual<V>::ascend(int budget, const Clock &clock,
     limitPrices(prices);
     point = evaluate(prices);
     --budget;
+    if (point.blocked) { // too far
+      factor /= 2;
+      sinceGain = 0;
+      prices = ascent.prices;
+      point = ascent.best;
+      continue;
+    }
     seen(point);
     if (point.bound > ascent.best.bound) {
       ascent.best = point;

@@ -1,0 +1,21 @@
+//===- MeshText.h - degrees of axes as text ---------------------*- C++ -*-===//
+#ifndef KERF_PLAN_MESHTEXT_H
+#define KERF_PLAN_MESHTEXT_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf::plan {
+
+/// Adds the axes of `text` ("dp=2,tp=4") to `mesh`. The error text, or empty.
+std::string
+parseMeshText(llvm::StringRef text,
+              std::vector<std::pair<std::string, int64_t>> &mesh);
+
+} // namespace kerf::plan
+
+#endif // KERF_PLAN_MESHTEXT_H
