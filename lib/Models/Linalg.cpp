@@ -274,7 +274,9 @@ struct StructuredWork {
       each += flopsPerElement(&inner);
     if (!isPlannable(linalgOp))
       return 0;
-    SmallVector<int64_t> sizes = linalgOp.getStaticLoopRanges();
+    // Of a loop that indexes no dimension alone (a window) its whole range.
+    constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+    SmallVector<int64_t> sizes(linalgOp.getNumLoops(), kUnknown);
     for (auto [operand, type] : llvm::zip(op->getOpOperands(), operands)) {
       AffineMap map = linalgOp.getMatchingIndexingMap(&operand);
       for (auto [dim, index] : llvm::enumerate(map.getResults()))
@@ -283,6 +285,10 @@ struct StructuredWork {
           sizes[loop.getPosition()] =
               std::min(sizes[loop.getPosition()], type.getDimSize(dim));
     }
+    if (llvm::is_contained(sizes, kUnknown))
+      for (auto [size, whole] :
+           llvm::zip(sizes, linalgOp.getStaticLoopRanges()))
+        size = std::min(size, whole);
     int64_t total = each;
     for (int64_t size : sizes)
       total = multiplySaturated(total, size);

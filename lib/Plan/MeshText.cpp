@@ -7,8 +7,9 @@
 
 using llvm::StringRef;
 
-std::string kerf::plan::parseMeshText(
-    StringRef text, std::vector<std::pair<std::string, int64_t>> &mesh) {
+std::string
+kerf::plan::parseMeshText(StringRef text,
+                          std::vector<std::pair<std::string, int64_t>> &mesh) {
   llvm::SmallVector<StringRef> axes;
   text.split(axes, ',', -1, /*KeepEmpty=*/false);
   for (StringRef axis : axes) {

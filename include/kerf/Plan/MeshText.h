@@ -12,9 +12,8 @@
 namespace kerf::plan {
 
 /// Adds the axes of `text` ("dp=2,tp=4") to `mesh`. The error text, or empty.
-std::string
-parseMeshText(llvm::StringRef text,
-              std::vector<std::pair<std::string, int64_t>> &mesh);
+std::string parseMeshText(llvm::StringRef text,
+                          std::vector<std::pair<std::string, int64_t>> &mesh);
 
 } // namespace kerf::plan
 

@@ -177,9 +177,18 @@ void MemoryFloor::findInstants() {
     }
     ops.push_back(&op);
   }
+  // By positions, since each instant follows them anew.
+  std::vector<SmallVector<uint32_t, 4>> makers(ops.size());
+  for (auto [at, op] : llvm::enumerate(ops))
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        makers[at].push_back(static_cast<uint32_t>(position[def]));
+  std::vector<size_t> makerOfRead;
   DenseSet<Value> stored;
-  for (auto [reader, root] : reads)
+  for (auto [reader, root] : reads) {
+    makerOfRead.push_back(position[root.getDefiningOp()]);
     stored.insert(root);
+  }
   for (Value output : body.getTerminator()->getOperands())
     if (Value root = rootOf(output))
       stored.insert(root);
@@ -192,20 +201,18 @@ void MemoryFloor::findInstants() {
     before[at] = behind[at] = true;
     for (size_t i = at + 1; i-- > 0;)
       if (before[i])
-        for (Value operand : ops[i]->getOperands())
-          if (Operation *def = operand.getDefiningOp())
-            before[position[def]] = true;
-    for (size_t i = at; i < ops.size(); ++i)
-      if (behind[i])
-        for (Operation *user : ops[i]->getUsers())
-          behind[position[user]] = true;
+        for (uint32_t maker : makers[i])
+          before[maker] = true;
+    for (size_t i = at + 1; i < ops.size(); ++i)
+      behind[i] = llvm::any_of(makers[i],
+                               [&](uint32_t maker) { return behind[maker]; });
     Instant instant{ops[at], {}, stored.contains(ops[at]->getResult(0)), 0};
     llvm::SetVector<Value> own, others;
     for (OpOperand &operand : ops[at]->getOpOperands())
       if (Value root = rootOf(operand.get()); root && own.insert(root))
         instant.reads.push_back(&operand);
-    for (auto [reader, root] : reads) {
-      size_t maker = position[root.getDefiningOp()];
+    for (auto [read, maker] : llvm::zip_equal(reads, makerOfRead)) {
+      auto [reader, root] = read;
       if (reader != at && behind[reader] && maker != at && before[maker] &&
           !own.contains(root))
         others.insert(root);
