@@ -14,6 +14,9 @@ foreach(root ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
     PATTERN CMakeFiles EXCLUDE)
 endforeach()
 
+configure_file(${PROJECT_SOURCE_DIR}/cmake/Version.h.in ${PROJECT_BINARY_DIR}/cmake/Version.h @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/Version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kerf)
+
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/Kerf)
 install(EXPORT KerfTargets DESTINATION ${config})
 include(CMakePackageConfigHelpers)

@@ -5,6 +5,7 @@
 #include "kerf/Embed/Embed.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/Version.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -14,6 +15,8 @@
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
+static_assert(KERF_VERSION_MAJOR == 0 && KERF_VERSION_MINOR == 2,
+              "written for the headers of Kerf 0.2");
 
 int main(int argc, char **argv) {
   DialectRegistry registry;
