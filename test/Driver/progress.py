@@ -77,9 +77,9 @@ reasons = [each.get("reason", "") for each in json.loads((OUT / "quiet.json").re
 checks.expect("without a terminal", "not searched: planning was ended" in reasons, f"{code} {reasons} {(OUT / 'stderr').read_text()}")
 
 # And a phase that takes long is noted, each time after twice as long.
-noted = kerf(*LONG, "--deadline=4", "--note-after=1")
+noted = kerf(*LONG, "--deadline=12", "--note-after=1")
 lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
-checks.expect("notes in a file", noted.returncode == 0 and 1 <= len(lines) <= 3, noted.stderr)
+checks.expect("notes in a file", noted.returncode == 0 and 1 <= len(lines) <= 5, noted.stderr)
 
 # Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
 # is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does

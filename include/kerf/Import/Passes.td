@@ -41,18 +41,24 @@ def KeepState : Pass<"kerf-keep-state", "::mlir::ModuleOp"> {
     not filled.
 
     ```mlir
-    func.func @main(%k: tensor<1x2x3x4xf32> {kerf.name = "k"}, %past: tensor<1x2x7x4xf32> {kerf.name = "past"}, ...)
-        -> (tensor<1x2x8x4xf32> {kerf.name = "present"}) {
-      %present = nn.concat %past, %k dim 2 : (tensor<1x2x7x4xf32>, tensor<1x2x1x4xf32>) -> tensor<1x2x8x4xf32>
-      ...
-    // becomes
-    func.func @main(%k: ..., %position: tensor<1xi64> {kerf.batch_dim = 0 : i64, kerf.name = "state.position"}) {
-      %cache = nn.state "past" {init = 0.0 : f32} : tensor<1x2x8x4xf32>
-      %place = ... // of %position
-      %present = nn.scatter set %cache, %place, %k dim 2
-         : (tensor<1x2x8x4xf32>, tensor<1x2x1xi64>, tensor<1x2x1x4xf32>) -> tensor<1x2x8x4xf32>
-      dist.assign %cache, %present : tensor<1x2x8x4xf32>
-      ...
+    module {
+      func.func @main(%x: tensor<3xf32> {kerf.name = "x"}, %p: tensor<3xf32> {kerf.name = "past_0"})
+          -> (tensor<3xf32> {kerf.name = "y"}, tensor<3xf32> {kerf.name = "present_0"}) {
+        %n = nn.add %p, %x : tensor<3xf32>
+        %y = nn.neg %n : tensor<3xf32>
+        return %y, %n : tensor<3xf32>, tensor<3xf32>
+      }
+    }
+    // becomes, with automatic
+    module {
+      func.func @main(%x: tensor<3xf32> {kerf.name = "x"}) -> (tensor<3xf32> {kerf.name = "y"}) {
+        %s = nn.state "past_0" {init = 0.000000e+00 : f32} : tensor<3xf32>
+        %n = nn.add %s, %x : tensor<3xf32>
+        dist.assign %s, %n : tensor<3xf32>
+        %y = nn.neg %n : tensor<3xf32>
+        return %y : tensor<3xf32>
+      }
+    }
     ```
   }];
   let options = [

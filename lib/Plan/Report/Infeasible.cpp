@@ -236,6 +236,13 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         notes + waive;
     return result;
   }
+  // What fits was seen, but no plan was made of it: that is no matter of
+  // memory.
+  if (isCutShort && inMemory != Trial::None && least.predicted <= *limit) {
+    result.message = "no plan was found in the time that planning had" + notes +
+                     "\nnote: option deadline gives it more";
+    return result;
+  }
   bool isProven = inMemory == Trial::None || least.proven > *limit;
   auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
   if (least.predicted > *limit)
