@@ -28,11 +28,14 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
   first.zero = options.zero;
   first.options = options;
   func::FuncOp main = function;
-  if (OwningOpRef<ModuleOp> copy = module.clone();
-      makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
-    first.module = std::move(copy);
-    main = first.module->lookupSymbol<func::FuncOp>(function.getName());
-    rules.clear();
+  // The step as it is needs no copy; what states in parts change of it does.
+  if (first.zero != Zero::None || first.every != 0) {
+    OwningOpRef<ModuleOp> copy = module.clone();
+    if (makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
+      first.module = std::move(copy);
+      main = first.module->lookupSymbol<func::FuncOp>(function.getName());
+      rules.clear();
+    }
   }
   first.planner =
       std::make_unique<Planner>(main, first.options, start, std::move(rules));
