@@ -10,8 +10,8 @@
 
 #include "../base/Seconds.h"
 #include "../base/Types.h"
+#include "JobCommand.h"
 #include "kerf/Format/State.h"
-#include "kerf/rt/job.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,21 +22,9 @@ using namespace kerf;
 using namespace kerf::rt;
 
 namespace {
-/// Ends the command with an exit code; the message was printed.
-struct Exit {
-  int code;
-};
-
-struct PackageCloser {
-  void operator()(kerf_package_t *p) const { kerf_package_close(p); }
-};
-struct SessionCloser {
-  void operator()(kerf_session_t *s) const { kerf_session_destroy(s); }
-};
 struct StateCloser {
   void operator()(kerf_state_t *s) const { kerf_state_free(s); }
 };
-using PackageHandle = std::unique_ptr<kerf_package_t, PackageCloser>;
 
 /// A program that takes ids and a position, and gives logits.
 struct Decoder {
@@ -48,14 +36,14 @@ struct Decoder {
   // Inputs of a step, which the session borrows.
   std::vector<char> step;
   int64_t filled = 0;
-  std::unique_ptr<kerf_session_t, SessionCloser> session;
+  SessionHandle session;
 };
 
-class Generator {
+class Generator : public JobCommand {
 public:
   Generator(const GenerateOptions &options, JobScope &job, std::FILE *out,
             const Messages &err)
-      : options(options), job(job), out(out), err(err) {}
+      : JobCommand(options.named(), job, err), options(options), out(out) {}
 
   void run() {
     preferShortSpins();
@@ -66,16 +54,6 @@ public:
   }
 
 private:
-  void check(kerf_status_t status) {
-    if (status)
-      throw Exit{job.report(status, options.named(), err)};
-  }
-  [[noreturn]] void usage(const std::string &message) {
-    if (job.leads()) // the others are ended by it
-      say(err, "error: " + printable(message) + "\n");
-    throw Exit{2};
-  }
-
   void open() {
     kerf_package_options_t open = {};
     open.struct_size = sizeof(open);
@@ -84,11 +62,11 @@ private:
     check(kerf_package_open(options.package.c_str(), &open, &raw));
     decoder.package.reset(raw);
     if (job && kerf_package_num_ranks(raw) != job.size())
-      usage(cat(options.named(), ": has ", kerf_package_num_ranks(raw),
+      usage(cat(named, ": has ", kerf_package_num_ranks(raw),
                 " ranks, the job has ", job.size(), " processes"));
     describe(decoder);
     if (decoder.tokens != 1)
-      usage(options.named() + ": takes more than one id in a step");
+      usage(named + ": takes more than one id in a step");
     if (job) // whose processes have one state each
       return;
     open.skip_hashes = 1; // of weights, above
@@ -103,7 +81,7 @@ private:
     for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i)
       takeInput(d, i);
     if (d.ids < 0 || d.position < 0)
-      usage(options.named() +
+      usage(named +
             ": is no program that generates, which takes input_ids and " +
             kStatePosition + " (option cache-length of compile makes one)");
     for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
@@ -116,11 +94,11 @@ private:
       if (info.dtype != KERF_F32 ||
           info.bytes !=
               static_cast<size_t>(d.vocabulary * d.tokens) * sizeof(float))
-        usage(cat(options.named(), ": output \"", info.name,
+        usage(cat(named, ": output \"", info.name,
                   "\" is no f32 of each id's logits"));
     }
     if (d.logits < 0 || d.vocabulary < 1)
-      usage(options.named() + ": has no output \"logits\"");
+      usage(named + ": has no output \"logits\"");
   }
 
   void takeInput(Decoder &d, int32_t index) {
@@ -128,13 +106,13 @@ private:
     check(kerf_package_input(d.package.get(), index, &info));
     bool isIds = std::strcmp(info.name, "input_ids") == 0;
     if (!isIds && std::strcmp(info.name, kStatePosition) != 0)
-      usage(cat(options.named(), ": takes the input \"", info.name,
+      usage(cat(named, ": takes the input \"", info.name,
                 "\" in each step, of which generation knows nothing"));
     size_t each = kerf_dtype_size(info.dtype);
     bool isRow =
         isIds ? info.rank == 2 && info.shape[0] == 1 : info.bytes == each;
     if ((info.dtype != KERF_I64 && info.dtype != KERF_I32) || !isRow)
-      usage(cat(options.named(), ": input \"", info.name,
+      usage(cat(named, ": input \"", info.name,
                 "\" is of more than one sample, or of no ids"));
     (isIds ? d.ids : d.position) = index;
     (isIds ? d.idBytes : d.positionBytes) = each;
@@ -151,21 +129,21 @@ private:
     for (int64_t id : options.prompt)
       if (id < 0 || id >= vocabulary)
         usage(cat("option prompt-ids: ", id, " is not in the vocabulary of ",
-                  options.named(), ", 0 to ", vocabulary - 1));
+                  named, ", 0 to ", vocabulary - 1));
     for (int64_t id : options.endIds)
       if (id < 0 || id >= vocabulary)
-        usage(cat("option eos: ", id, " is not in the vocabulary of ",
-                  options.named(), ", 0 to ", vocabulary - 1));
+        usage(cat("option eos: ", id, " is not in the vocabulary of ", named,
+                  ", 0 to ", vocabulary - 1));
     auto given = static_cast<int64_t>(options.prompt.size());
     if (given > length)
-      usage(cat("option prompt-ids: ", given, " ids, but the cache of ",
-                options.named(), " has ", length, " positions"));
+      usage(cat("option prompt-ids: ", given, " ids, but the cache of ", named,
+                " has ", length, " positions"));
     // The last id is not fed.
     if (options.tokens - 1 > length - given)
       usage(cat("option tokens: ", options.tokens, " behind a prompt of ",
                 given, " need ", given, " + ", options.tokens - 1,
-                " positions, but the cache of ", options.named(), " has ",
-                length, " (option cache-length)"));
+                " positions, but the cache of ", named, " has ", length,
+                " (option cache-length)"));
   }
 
   void start(Decoder &d) {
@@ -328,9 +306,7 @@ private:
   }
 
   const GenerateOptions &options;
-  JobScope &job;
   std::FILE *out;
-  Messages err;
   std::unique_ptr<kerf_state_t, StateCloser> state; ///< of both
   Decoder decoder, prompt;
   std::vector<int64_t> chosen;
@@ -340,38 +316,16 @@ private:
 
 int kerf::rt::generate(const GenerateOptions &options, JobScope &job,
                        std::FILE *out, const Messages &err) {
-  int code = 0;
-  try {
-    Generator(options, job, out, err).run();
-  } catch (const Exit &exit) {
-    code = exit.code;
-  } catch (...) {
-    Error error = currentError();
-    // Messages about files begin with them.
-    bool isLocated = error.code == KERF_IO_ERROR;
-    code = job.report(toStatus(error), isLocated ? "" : options.named(), err);
-  }
-  return job.leave(code, err);
+  Generator generator(options, job, out, err);
+  return generator.runInJob([&] { generator.run(); });
 }
 
 int kerf::rt::generateInProcesses(const GenerateOptions &options,
                                   std::FILE *out, const Messages &err) {
-  kerf_package_options_t open = {};
-  open.struct_size = sizeof(open);
-  open.skip_hashes = 1; // each process compares them
-  kerf_package_t *package = nullptr;
-  if (kerf_status_t status =
-          kerf_package_open(options.package.c_str(), &open, &package))
-    return reportStatus(status, options.named(), err);
-  int32_t ranks = kerf_package_num_ranks(package);
-  kerf_package_close(package);
-  return runProcesses(
-      ranks,
-      [&] {
-        JobScope job;
-        kerf_status_t status = job.join(options.timeoutSeconds, nullptr);
-        return status ? reportStatus(status, options.named(), err)
-                      : generate(options, job, out, err);
-      },
-      err);
+  return runProcessPerRank(options.package, options.named(), err, [&] {
+    JobScope job;
+    kerf_status_t status = job.join(options.timeoutSeconds, nullptr);
+    return status ? reportStatus(status, options.named(), err)
+                  : generate(options, job, out, err);
+  });
 }

@@ -13,6 +13,7 @@
 #include "../base/Seconds.h"
 #include "../base/Types.h"
 #include "Convert.h"
+#include "JobCommand.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -55,36 +56,15 @@ private:
   struct sigaction before = {};
 };
 
-/// Ends the run with an exit code; the message was printed.
-struct Exit {
-  int code;
-};
-
-struct PackageCloser {
-  void operator()(kerf_package_t *p) const { kerf_package_close(p); }
-};
-struct SessionCloser {
-  void operator()(kerf_session_t *s) const { kerf_session_destroy(s); }
-};
-
-class Runner {
+class Runner : public JobCommand {
 public:
   Runner(const RunOptions &options, JobScope &job, std::FILE *out,
          const Messages &err)
-      : options(options), job(job), out(out), err(err) {}
+      : JobCommand(options.named(), job, err), options(options), out(out) {}
 
   void run();
 
 private:
-  void check(kerf_status_t status) {
-    if (status)
-      throw Exit{job.report(status, options.named(), err)};
-  }
-  [[noreturn]] void usage(const std::string &message) {
-    if (job.leads()) // the others are ended by it
-      say(err, "error: " + printable(message) + "\n");
-    throw Exit{2};
-  }
   /// What was right when the run began went wrong while it ran.
   [[noreturn]] void lost(const std::string &message) {
     throw Error(KERF_IO_ERROR, message);
@@ -112,13 +92,11 @@ private:
   std::vector<std::string> outputFiles();
 
   const RunOptions &options;
-  JobScope &job;
   std::FILE *out;
-  Messages err;
-  std::unique_ptr<kerf_package_t, PackageCloser> package;
+  PackageHandle package;
   std::vector<double> stepSeconds;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
-  std::unique_ptr<kerf_session_t, SessionCloser> session;
+  SessionHandle session;
 };
 
 std::vector<int64_t> shapeOf(const kerf_tensor_info_t &info) {
@@ -408,7 +386,7 @@ void Runner::run() {
   if (ended) {
     say(err, cat("note: ended by Ctrl-C after ", stepSeconds.size(), " of ",
                  options.repeat, " steps\n"));
-    throw Exit{130};
+    exitWith(130);
   }
 }
 } // namespace
@@ -443,18 +421,8 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
 
 int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
                          std::FILE *out, const Messages &err) {
-  int code = 0;
-  try {
-    Runner(options, job, out, err).run();
-  } catch (const Exit &exit) {
-    code = exit.code;
-  } catch (...) {
-    Error error = currentError();
-    // Messages about files begin with them.
-    bool isLocated = error.code == KERF_IO_ERROR;
-    code = job.report(toStatus(error), isLocated ? "" : options.named(), err);
-  }
-  return job.leave(code, err);
+  Runner runner(options, job, out, err);
+  return runner.runInJob([&] { runner.run(); });
 }
 
 int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
@@ -468,15 +436,6 @@ int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
 
 int kerf::rt::runPackageInProcesses(const RunOptions &options, std::FILE *out,
                                     const Messages &err) {
-  kerf_package_options_t open = {};
-  open.struct_size = sizeof(open);
-  open.skip_hashes = 1; // each process compares them
-  kerf_package_t *package = nullptr;
-  if (kerf_status_t status =
-          kerf_package_open(options.package.c_str(), &open, &package))
-    return reportStatus(status, options.named(), err);
-  int32_t ranks = kerf_package_num_ranks(package);
-  kerf_package_close(package);
-  return runProcesses(
-      ranks, [&] { return runPackage(options, out, err); }, err);
+  return runProcessPerRank(options.package, options.named(), err,
+                           [&] { return runPackage(options, out, err); });
 }
