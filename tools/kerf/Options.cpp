@@ -435,6 +435,16 @@ static int64_t parseInteger(const std::string &text, const std::string &what) {
 
 Devices kerf::tool::parseDevices(const std::string &text) {
   Devices devices;
+  auto number = [&](const std::string &digits) {
+    int64_t value = 0;
+    if (llvm::StringRef(digits).getAsInteger(10, value))
+      throw Failure{kUsage,
+                    "--devices: '" + text +
+                        "', expected as 8, cpu:4 or "
+                        "cuda:0-3",
+                    {}};
+    return value;
+  };
   std::string rest = text;
   if (size_t colon = text.find(':'); colon != std::string::npos) {
     devices.kind = text.substr(0, colon);
@@ -447,17 +457,16 @@ Devices kerf::tool::parseDevices(const std::string &text) {
                   {}};
   if (devices.kind == "cuda") {
     size_t dash = rest.find('-');
-    int64_t first = parseInteger(rest.substr(0, dash), "--devices");
-    int64_t last = dash == std::string::npos
-                       ? first
-                       : parseInteger(rest.substr(dash + 1), "--devices");
+    int64_t first = number(rest.substr(0, dash));
+    int64_t last =
+        dash == std::string::npos ? first : number(rest.substr(dash + 1));
     if (first < 0 || last < first)
       throw Failure{kUsage, "--devices: bad range '" + rest + "'", {}};
     for (int64_t id = first; id <= last; ++id)
       devices.ids.push_back(id);
     devices.count = last - first + 1;
   } else {
-    devices.count = parseInteger(rest, "--devices");
+    devices.count = number(rest);
   }
   if (devices.count < 1 || devices.count > 65536)
     throw Failure{kUsage,
@@ -473,25 +482,6 @@ kerf::tool::parseBinding(const std::string &text, const std::string &flag) {
   if (equals == std::string::npos || equals == 0)
     throw Failure{kUsage, flag + ": '" + text + "', expected NAME=NUMBER", {}};
   return {text.substr(0, equals), parseInteger(text.substr(equals + 1), flag)};
-}
-
-Pairs kerf::tool::parsePairs(const std::string &text, const std::string &flag) {
-  Pairs pairs;
-  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
-    size_t end = std::min(text.find(',', begin), text.size());
-    auto pair = parseBinding(text.substr(begin, end - begin), flag);
-    if (pair.second < 1)
-      throw Failure{kUsage,
-                    flag + ": axis \"" + pair.first + "\" has size " +
-                        std::to_string(pair.second) + ", expected at least 1",
-                    {}};
-    for (const auto &other : pairs)
-      if (other.first == pair.first)
-        throw Failure{kUsage, flag + ": axis \"" + pair.first + "\" twice", {}};
-    pairs.push_back(pair);
-    begin = end + 1;
-  }
-  return pairs;
 }
 
 int64_t kerf::tool::parseBytes(const std::string &text,

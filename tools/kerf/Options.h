@@ -36,8 +36,6 @@ struct Failure {
   std::vector<std::string> notes;
 };
 
-using Pairs = std::vector<std::pair<std::string, int64_t>>;
-
 struct Devices {
   std::string kind = "cpu"; ///< cpu or cuda
   int64_t count = 1;
@@ -144,8 +142,6 @@ void addPrinting(CLI::App &app, Options &options, Prints prints);
 extern const char *const kTestOnly;
 
 Devices parseDevices(const std::string &text);
-/// "dp=2,tp=4": names and positive sizes.
-Pairs parsePairs(const std::string &text, const std::string &flag);
 /// "NAME=NUMBER" for a flag that may be repeated.
 std::pair<std::string, int64_t> parseBinding(const std::string &text,
                                              const std::string &flag);

@@ -9,6 +9,7 @@
 
 #include "kerf/Format/Schemas.h"
 #include "kerf/Lower/Gpu.h"
+#include "kerf/Plan/MeshText.h"
 #include "kerf/Support/Json.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
@@ -366,7 +367,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                    : parseDevices(o.devices).kind == "cuda" ? "h100-8"
                                                             : "cpu";
   p.machine = readMachine(result.machine, p.devices);
-  p.mesh = parsePairs(o.mesh, "--mesh");
+  if (std::string wrong = plan::parseMeshText(o.mesh, p.mesh); !wrong.empty())
+    throw Failure{kUsage, spellFlags(wrong), {}};
   for (const std::string &text : o.shards) {
     auto [pattern, sharding] = splitAtEquals(text, "--shard", true);
     p.hints.push_back({pattern, sharding});

@@ -11,7 +11,8 @@
 
 namespace kerf::plan {
 
-/// Adds the axes of `text` ("dp=2,tp=4") to `mesh`. The error text, or empty.
+/// Adds the axes of `text` ("dp=2,tp=4") to PlanOptions::mesh, which planning
+/// checks. The error text, or empty.
 std::string parseMeshText(llvm::StringRef text,
                           std::vector<std::pair<std::string, int64_t>> &mesh);
 

@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <set>
+
 using namespace kerf;
 using namespace kerf::plan;
 
@@ -136,7 +138,21 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   std::optional<int64_t> fixedStages;
   std::vector<NamedAxis> fixed;
   cost::Int128 product = 1;
+  std::set<std::string> names;
   for (const auto &[name, size] : options.mesh) {
+    bool isName = !name.empty() && llvm::all_of(name, [](char c) {
+      return llvm::isAlnum(c) || c == '_' || c == '-';
+    });
+    if (!isName)
+      set.error = "option mesh: axis name \"" + name +
+                  "\", expected letters, digits, _ and -";
+    else if (size < 1)
+      set.error = "option mesh: axis \"" + name + "\" has size " +
+                  std::to_string(size) + ", expected at least 1";
+    else if (!names.insert(name).second)
+      set.error = "option mesh: axis \"" + name + "\" is given twice";
+    if (!set.error.empty())
+      return set;
     product *= size;
     if (name == "pp") {
       fixedStages = size;
