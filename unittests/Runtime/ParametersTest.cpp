@@ -31,17 +31,7 @@ TestPackage package(int64_t count, int64_t ranks, const json &parameter) {
   std::string source = addSource;
   source.replace(source.find("COUNT"), 5, std::to_string(count));
   TestPackage p(source);
-  p.manifest["mesh"] = {{"axes", {{{"name", "tp"}, {"size", ranks}}}}};
-  p.manifest["parameters"] = {parameter};
-  p.manifest["inputs"] = {tensor("x", {ranks}, {axes({"tp"})})};
-  p.manifest["outputs"] = {tensor("y", {ranks}, {axes({"tp"})})};
-  p.manifest["functions"] = {{{"symbol", "step"},
-                              {"scratch_bytes", 0},
-                              {"num_arguments", 1},
-                              {"ios",
-                               {{{"dtype", "f32"}, {"shape", {1}}},
-                                {{"dtype", "f32"}, {"shape", {1}}}}}}};
-  p.manifest["stages"] = oneRun(128, 0, 0);
+  setStep(p, ranks, parameter);
   return p;
 }
 

@@ -25,17 +25,7 @@ TestPackage package() {
   json state = tensor("cache", {3}, {axes({"tp"})});
   state["splat"] = 1;
   state["mutable"] = true;
-  p.manifest["mesh"] = {{"axes", {{{"name", "tp"}, {"size", 2}}}}};
-  p.manifest["parameters"] = {state};
-  p.manifest["inputs"] = {tensor("x", {2}, {axes({"tp"})})};
-  p.manifest["outputs"] = {tensor("y", {2}, {axes({"tp"})})};
-  p.manifest["functions"] = {{{"symbol", "step"},
-                              {"scratch_bytes", 0},
-                              {"num_arguments", 1},
-                              {"ios",
-                               {{{"dtype", "f32"}, {"shape", {1}}},
-                                {{"dtype", "f32"}, {"shape", {1}}}}}}};
-  p.manifest["stages"] = oneRun(128, 0, 0);
+  setStep(p, 2, state);
   return p;
 }
 

@@ -134,6 +134,21 @@ kerf::rt::test::tensor(const std::string &name,
           {"sharding", sharding}};
 }
 
+void kerf::rt::test::setStep(TestPackage &p, int64_t ranks,
+                             const nlohmann::json &parameter) {
+  p.manifest["mesh"] = {{"axes", {{{"name", "tp"}, {"size", ranks}}}}};
+  p.manifest["parameters"] = {parameter};
+  p.manifest["inputs"] = {tensor("x", {ranks}, {axes({"tp"})})};
+  p.manifest["outputs"] = {tensor("y", {ranks}, {axes({"tp"})})};
+  p.manifest["functions"] = {{{"symbol", "step"},
+                              {"scratch_bytes", 0},
+                              {"num_arguments", 1},
+                              {"ios",
+                               {{{"dtype", "f32"}, {"shape", {1}}},
+                                {{"dtype", "f32"}, {"shape", {1}}}}}}};
+  p.manifest["stages"] = oneRun(128, 0, 0);
+}
+
 nlohmann::json kerf::rt::test::oneRun(int64_t arenaBytes, int64_t scratchOffset,
                                       int64_t scratchBytes) {
   return {{{"arena_bytes", arenaBytes},

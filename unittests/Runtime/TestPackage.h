@@ -69,6 +69,11 @@ nlohmann::json tensor(const std::string &name,
 nlohmann::json oneRun(int64_t arenaBytes, int64_t scratchOffset,
                       int64_t scratchBytes);
 
+/// The manifest of a step on `ranks` ranks of axis "tp": of one number of "x"
+/// on each it makes one of "y", and has one parameter.
+void setStep(TestPackage &package, int64_t ranks,
+             const nlohmann::json &parameter);
+
 /// Opens, runs once and gives the f32 outputs; empty and `error` set on
 /// failure.
 struct RunResult {
