@@ -79,9 +79,18 @@ inline std::string inOwnWords(const std::string &message) {
   std::smatch found;
   static const std::regex set("(.*): (.*) not in \\{(.*)\\}"),
       range("(.*): Value (.*) not in range (.*) to (.*)");
-  if (std::regex_match(message, found, range))
-    return found.str(1) + ": '" + found.str(2) + "', expected " + found.str(3) +
-           " to " + found.str(4);
+  if (std::regex_match(message, found, range)) {
+    // 0.000000 as 0; what has no end has one in a flag's type alone.
+    auto number = [](const std::string &text) {
+      static const std::regex zeros("\\.0+$");
+      return std::regex_replace(text, zeros, "");
+    };
+    std::string least = number(found.str(3)), most = number(found.str(4));
+    constexpr size_t kEndless = 20;
+    return found.str(1) + ": '" + found.str(2) + "', expected " +
+           (most.size() < kEndless ? least + " to " + most
+                                   : "at least " + least);
+  }
   static const std::regex twice("(.*): At Most 1 required but received .*"),
       absent("(.*): 1 required .* missing");
   if (std::regex_match(message, found, twice))

@@ -152,8 +152,10 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "The package, a folder (NAME.kerf, though any name "
                   "does); with --stop-after the IR");
 
+  const char *either = "ONNX model (model.onnx), or a package (NAME.kerf)";
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
+  sub->get_option("model")->description(either);
   addForms(*sub, options);
   addState(*sub, options);
   addPlanning(*sub, options);
@@ -165,12 +167,15 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("generate", "Generate tokens by a decoder, or its package",
             generate, Prints::Json);
   addModel(*sub, options);
+  sub->get_option("model")->description(either);
   addForms(*sub, options);
   addState(*sub, options);
   addPrompt(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addGenerating(*sub, options);
+  sub->get_option("--seed")->description(
+      "Seed of the ids that are drawn, and of the solver");
   addRanks(*sub, options);
 
   sub = add("train", "Train a model over ranks of this machine", train,
