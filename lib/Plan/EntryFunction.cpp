@@ -41,7 +41,7 @@ func::FuncOp kerf::plan::entryToPlan(ModuleOp module, std::string &message,
       return {};
     }
     if (rules)
-      rules->try_emplace(&op, std::move(rule));
+      rules->add(&op, std::move(rule));
   }
   auto isTensor = [&](Type type, Location loc, const Twine &what) {
     if (canBeCut(type))

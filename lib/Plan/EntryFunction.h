@@ -2,7 +2,7 @@
 #ifndef KERF_LIB_PLAN_ENTRYFUNCTION_H
 #define KERF_LIB_PLAN_ENTRYFUNCTION_H
 
-#include "kerf/Plan/BatchAnalysis.h"
+#include "kerf/Plan/OpRules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

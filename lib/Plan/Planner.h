@@ -55,8 +55,9 @@ public:
   Planner(mlir::func::FuncOp function, const PlanOptions &options,
           Stopwatch start, OpRules rules = OpRules())
       : function(function), options(options),
-        batch(function, options.batchDims, std::move(rules)),
-        dimBlocks(function, batch), names(function),
+        rules(rules.empty() ? OpRules(function) : std::move(rules)),
+        batch(function, options.batchDims, this->rules),
+        dimBlocks(function, this->rules), names(function),
         floor(function, batch.isTraining()), zero(function, options.zero),
         numOps(unitsOf(function).size()), start(start) {}
 
@@ -170,6 +171,7 @@ private:
 
   mlir::func::FuncOp function;
   const PlanOptions &options;
+  OpRules rules;
   BatchAnalysis batch;
   DimBlocks dimBlocks;
   ValueNames names;

@@ -75,7 +75,7 @@ public:
       : function(function), block(function.getBody().front()), attr(attr),
         mesh(attr.toMesh()) {}
 
-  LogicalResult run(OpRules &rules) {
+  LogicalResult run(const OpRules &rules) {
     if (mesh.find(dist::kStageAxis) || mesh.numMicroBatches() > 1)
       return function.emitError("the mesh has stages or micro-batches, which "
                                 "only a search cuts: use kerf-plan");
@@ -95,11 +95,11 @@ public:
 private:
   struct Node {
     Operation *op;
-    ShardingRule rule;
+    const ShardingRule &rule;
     bool reduces;
   };
 
-  LogicalResult collect(OpRules &rules) {
+  LogicalResult collect(const OpRules &rules) {
     for (Operation &op : block.without_terminator()) {
       if (isa<dist::ReshardOp>(op) || op.hasAttr(dist::kPlan))
         continue;
@@ -110,11 +110,11 @@ private:
                   "use kerf-plan"
                 : "is an op on parts of tensors, but propagation decides about "
                   "whole ones, before they are cut");
-      ShardingRule &rule = rules[&op];
+      const ShardingRule &rule = rules.of(&op);
       bool reduces = llvm::any_of(rule.factors, [](const Factor &factor) {
         return factor.kind == FactorKind::Reduction;
       });
-      nodes.push_back({&op, std::move(rule), reduces});
+      nodes.push_back({&op, rule, reduces});
     }
     return success();
   }

@@ -34,7 +34,7 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
     if (makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
       first.module = std::move(copy);
       main = first.module->lookupSymbol<func::FuncOp>(function.getName());
-      rules.clear();
+      rules = OpRules();
     }
   }
   first.planner =

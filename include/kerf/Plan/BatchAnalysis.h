@@ -20,24 +20,22 @@
 #ifndef KERF_PLAN_BATCHANALYSIS_H
 #define KERF_PLAN_BATCHANALYSIS_H
 
-#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Plan/OpRules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace kerf::plan {
 
-/// Rules of the ops of a function.
-using OpRules = llvm::DenseMap<mlir::Operation *, ShardingRule>;
-
 class BatchAnalysis {
 public:
   /// `batchDims` maps input names to their batch dimension; -1 says "none".
   /// Inputs that are not named take dimension 0 if its size is that of the
-  /// first input of rank 1 or more. `rules`: those that are known already.
+  /// first input of rank 1 or more. `rules`: of the function, for as long
+  /// as the analysis.
   BatchAnalysis(mlir::func::FuncOp function,
                 const llvm::StringMap<int64_t> &batchDims,
-                OpRules rules = OpRules());
+                const OpRules &rules);
 
   /// Samples in the global batch; 1 if no input has a batch dimension.
   int64_t batchSize() const { return size; }
@@ -68,11 +66,6 @@ public:
   /// The linear groups of the op's rule through which no sum of parts may pass,
   /// over samples or over devices.
   llvm::ArrayRef<unsigned> closedGroups(mlir::Operation *op) const;
-  /// The rule of an op of the function; worked out once, as rules of others may
-  /// be slow to make.
-  const ShardingRule &ruleOf(mlir::Operation *op) const {
-    return rules.find(op)->second;
-  }
 
 private:
   void findClosedGroups(mlir::Block &block);
@@ -83,7 +76,7 @@ private:
     broken.push_back({op, reason.str()});
   }
 
-  OpRules rules;
+  const OpRules &rules;
   int64_t size = 1;
   bool training = false;
   llvm::DenseMap<mlir::Value, int64_t> dims;

@@ -9,13 +9,15 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+OpRules::OpRules(func::FuncOp function) {
+  for (Operation &op : function.getBody().front())
+    add(&op, shardingRuleOf(&op));
+}
+
 BatchAnalysis::BatchAnalysis(func::FuncOp function,
                              const llvm::StringMap<int64_t> &batchDims,
-                             OpRules given)
-    : rules(std::move(given)) {
-  for (Operation &op : function.getBody().front())
-    if (!rules.contains(&op))
-      rules.try_emplace(&op, shardingRuleOf(&op));
+                             const OpRules &rules)
+    : rules(rules) {
   for (Operation &op : function.getBody().front())
     training |= isa<dist::AccumulateOp>(op) ||
                 dist::getPhase(&op) != dist::Phase::Forward;
@@ -51,7 +53,7 @@ void BatchAnalysis::findClosedGroups(Block &block) {
   for (Operation &op : block) {
     if (!isa<ShardingRuleInterface>(op))
       continue;
-    const ShardingRule &rule = ruleOf(&op);
+    const ShardingRule &rule = rules.of(&op);
     for (unsigned group = 0; group < rule.linearGroups.size(); ++group)
       if (!intervals.letsPass(&op, rule, group))
         closed[&op].push_back(group);
@@ -99,7 +101,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
     auto factor = factors.find(use.getOwner());
     if (factor == factors.end() || runsOnce(use.getOwner()))
       return;
-    const ShardingRule &rule = ruleOf(use.getOwner());
+    const ShardingRule &rule = rules.of(use.getOwner());
     std::optional<int64_t> here;
     for (auto [index, list] :
          llvm::enumerate(rule.operands[use.getOperandNumber()]))
@@ -109,7 +111,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
       return;
     dim = here;
   }
-  const ShardingRule &rule = ruleOf(op);
+  const ShardingRule &rule = rules.of(op);
   const DimFactors &list = rule.results[0][*dim];
   if (list.empty() || rule.factors[list.front()].kind != FactorKind::Parallel)
     return;
@@ -128,7 +130,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
 /// An op that reads sums over the batch gives a sum over the batch if it is
 /// linear in those operands.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
-  const ShardingRule &rule = ruleOf(op);
+  const ShardingRule &rule = rules.of(op);
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
       if (llvm::is_contained(closedGroups(op), index))
@@ -174,7 +176,7 @@ void BatchAnalysis::visit(Operation *op) {
     // own.
     noteBreak(op, "joins single samples with a sum over the batch");
   }
-  const ShardingRule &rule = ruleOf(op);
+  const ShardingRule &rule = rules.of(op);
   std::optional<unsigned> factor;
   bool marked = false, agrees = true;
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {

@@ -56,14 +56,14 @@ forEachCut(Operation *op, const ShardingRule &rule,
   visitAll(rule.results, op->getResults());
 }
 
-DimBlocks::DimBlocks(func::FuncOp function, const BatchAnalysis &batch) {
+DimBlocks::DimBlocks(func::FuncOp function, const OpRules &rules) {
   auto all = std::make_shared<std::vector<Node>>();
   bool any = false;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op))
       continue;
     if (isa<ShardingRuleInterface>(op))
-      all->push_back({&op, batch.ruleOf(&op)});
+      all->push_back({&op, rules.of(&op)});
     else if (isa<dist::AccumulateOp, dist::AssignOp>(op))
       all->push_back({&op, sameShape(&op)});
     else

@@ -17,7 +17,7 @@
 #ifndef KERF_LIB_PLAN_MODEL_DIMBLOCKS_H
 #define KERF_LIB_PLAN_MODEL_DIMBLOCKS_H
 
-#include "kerf/Plan/BatchAnalysis.h"
+#include "kerf/Plan/OpRules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -45,7 +45,7 @@ using BlockSizes = llvm::SmallVector<BlockSize, 1>;
 class DimBlocks {
 public:
   /// The block sizes that follow from the function's reshapes.
-  DimBlocks(mlir::func::FuncOp function, const BatchAnalysis &batch);
+  DimBlocks(mlir::func::FuncOp function, const OpRules &rules);
 
   /// Adds a block size to a dimension of a value; spread() propagates it.
   void add(mlir::Value value, size_t dim, BlockSize blockSize);

@@ -82,14 +82,14 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
   return weights;
 }
 
-Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
-             const PlanOptions &options, const BatchAnalysis &batch,
-             const DimBlocks &dimBlocks, const ValueNames &names,
-             const MemoryFloor &floor, const ZeroParts &zero,
-             llvm::function_ref<bool()> isOver)
+Graph::Graph(func::FuncOp function, const OpRules &rules,
+             const MeshCandidate &candidate, const PlanOptions &options,
+             const BatchAnalysis &batch, const DimBlocks &dimBlocks,
+             const ValueNames &names, const MemoryFloor &floor,
+             const ZeroParts &zero, llvm::function_ref<bool()> isOver)
     : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
-      function(function), options(options), batch(batch),
+      function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
       names(names), floor(floor), zero(zero),
       byteScale(byteScaleOf(function, candidate)),
@@ -291,7 +291,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   // Of a source, name and offset do not matter, uniformity does.
   auto source = dyn_cast<SourceOpInterface>(op);
   bool isWhole = source && !source.isUniform() && !source.isStoredInParts();
-  ShardingRule rule = isWhole ? replicatedShardingRule(op) : batch.ruleOf(op);
+  ShardingRule rule = isWhole ? replicatedShardingRule(op) : rules.of(op);
   auto isAlike = [&](Operation *other) {
     return source ? other->getName() == op->getName() &&
                         other->getResultTypes() == op->getResultTypes()

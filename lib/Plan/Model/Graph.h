@@ -120,11 +120,11 @@ public:
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
   /// `isOver`: once it says so, the graph stays unfinished.
-  Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
-        const PlanOptions &options, const BatchAnalysis &batch,
-        const DimBlocks &dimBlocks, const ValueNames &names,
-        const MemoryFloor &floor, const ZeroParts &zero,
-        llvm::function_ref<bool()> isOver = {});
+  Graph(mlir::func::FuncOp function, const OpRules &rules,
+        const MeshCandidate &candidate, const PlanOptions &options,
+        const BatchAnalysis &batch, const DimBlocks &dimBlocks,
+        const ValueNames &names, const MemoryFloor &floor,
+        const ZeroParts &zero, llvm::function_ref<bool()> isOver = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -274,6 +274,7 @@ private:
 
   PartWeights weights;
   mlir::func::FuncOp function;
+  const OpRules &rules;
   const PlanOptions &options;
   const BatchAnalysis &batch;
   DimBlocks dimBlocks;

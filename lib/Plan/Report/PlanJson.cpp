@@ -137,7 +137,8 @@ public:
   Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
          Zero zero, std::string &message)
       : module(module), function(function), plan(plan), message(message),
-        names(function), batch(function, {}), zero(function, zero) {}
+        names(function), rules(function), batch(function, {}, rules),
+        zero(function, zero) {}
 
   LogicalResult run(const PlanOptions &options, PlanResult &result);
 
@@ -164,6 +165,7 @@ private:
   const json::Value &plan;
   std::string &message;
   ValueNames names;
+  OpRules rules;
   BatchAnalysis batch;
   ZeroParts zero;
   dist::Mesh mesh;
@@ -364,14 +366,13 @@ LogicalResult Reader::readValue(const json::Object &entry) {
 /// where a search does not: the program would give NaN where the model gives
 /// infinity.
 LogicalResult Reader::checkParts(Operation *op) {
-  auto sharded = dyn_cast<ShardingRuleInterface>(op);
-  if (!sharded || batch.closedGroups(op).empty())
+  if (batch.closedGroups(op).empty())
     return success();
   SmallVector<unsigned> parts;
   for (auto [number, attr] : llvm::enumerate(ops[op].operands))
     if (llvm::cantFail(attr.toLayout(mesh)).isPartial())
       parts.push_back(number);
-  ShardingRule rule = sharded.getShardingRule();
+  const ShardingRule &rule = rules.of(op);
   for (unsigned group : batch.closedGroups(op))
     if (ArrayRef(rule.linearGroups[group]) == ArrayRef(parts))
       return fail("values: '" + names[op->getResult(0)] +

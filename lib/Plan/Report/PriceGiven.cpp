@@ -95,8 +95,9 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   own.solver = SolverKind::Random;
   own.memoryLimitBytes = std::numeric_limits<int64_t>::max() / 4;
   own.microBatches.reset();
-  BatchAnalysis batch(function, own.batchDims);
-  DimBlocks dimBlocks(function, batch);
+  OpRules rules(function);
+  BatchAnalysis batch(function, own.batchDims, rules);
+  DimBlocks dimBlocks(function, rules);
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   MemoryFloor floor(function, batch.isTraining());
@@ -115,7 +116,8 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
-    Graph graph(function, candidate, own, batch, dimBlocks, names, floor, zero);
+    Graph graph(function, rules, candidate, own, batch, dimBlocks, names, floor,
+                zero);
     result = describeCut(graph, StagePlan(), function, own);
     result.recomputed = describeRecomputed(function);
     result.isPriced = false;
