@@ -5,7 +5,7 @@ Adds lit's results to the counts of the checks before it. A test that could not
 be run, timed out or passed against its expectation has failed; a missing or
 empty result file is a failure, too. Skipped tests are counted aloud. In front
 of that: the seconds that the tests of each folder took, all workers together,
-and the longest tests.
+the longest tests, and once more, where the eye falls, what the failed ones said.
 """
 import collections
 import json
@@ -34,6 +34,15 @@ for folder, total in folders.most_common():
 for test in sorted(tests, key=seconds, reverse=True)[:LONGEST]:
     if seconds(test) >= 10:
         print(f"{seconds(test):7.0f} s  {test['name'].split(' :: ', 1)[1]}")
+FINE = {"PASS", "FLAKYPASS", "XFAIL", "UNSUPPORTED", "SKIPPED", "EXCLUDED"}
+LINES = 30
+for test in tests:
+    if test["code"] not in FINE:
+        # What the test itself printed, without lit's frame; its first check that failed, or else the end.
+        lines = [line.removeprefix("# | ") for line in test.get("output", "").splitlines() if line.strip()]
+        first = next((i for i, line in enumerate(lines) if line.startswith("FAILED")), max(0, len(lines) - LINES))
+        print(f"{test['code']}: {test['name']}")
+        print("".join(f"    {line[:400]}\n" for line in lines[first:first + LINES]), end="")
 codes = collections.Counter(test["code"] for test in tests)
 good = codes.pop("PASS", 0) + codes.pop("FLAKYPASS", 0)
 known = codes.pop("XFAIL", 0)

@@ -1,7 +1,7 @@
 """Starting ranks as processes, in every way that a user can.
 
-A launcher takes a command and gives a Popen; mpirun is left out, with a printed
-reason, where it is not installed.
+A launcher takes a command and gives a Job. mpirun is left out, with a printed
+reason, where it is not installed or does not start a program that is not ours.
 """
 import os
 import pathlib
@@ -14,7 +14,22 @@ import time
 
 CLEAN = {key: value for key, value in os.environ.items()
          if not key.startswith(("OMPI_", "PMIX_", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
-HAS_MPIRUN = shutil.which("mpirun") is not None
+# mpirun looks at the machine with hwloc, whose plug-in for displays asks the ports of ten X servers, and waits for ever
+# where another program has one of them. On one host, loopback is enough.
+MPI_ENVIRONMENT = {"HWLOC_COMPONENTS": "-gl"}
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+LOOPBACK = ["--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"]
+
+
+def why_no_mpirun():
+    """Why ranks cannot be started by mpirun here, "" where they can: tried with a program without Kerf."""
+    if shutil.which("mpirun") is None:
+        return "mpirun is not installed (Debian: openmpi-bin)"
+    program = ("import ctypes; mpi = ctypes.CDLL('libmpi.so.40', mode=ctypes.RTLD_GLOBAL); "
+               "mpi.MPI_Init_thread(None, None, 2, ctypes.byref(ctypes.c_int())); mpi.MPI_Finalize()")
+    job = Job([[*MPIRUN, *LOOPBACK, "-n", 2, sys.executable, "-c", program]], [MPI_ENVIRONMENT])
+    result, _ = job.wait(60)
+    return "" if result.returncode == 0 else f"Open MPI does not start two processes: {result.stderr.strip()[-1000:]}"
 
 
 def free_port():
@@ -34,14 +49,22 @@ class Job:
             for command, environment, (out, err) in zip(commands, environments, self.files)]
 
     def wait(self, timeout=120):
+        """The result of all, and the exit code of each; what still runs after the timeout is ended with 9, and stderr
+        says what it was."""
+        deadline, late = time.monotonic() + timeout, ""
         try:
-            codes = [process.wait(timeout) for process in self.processes]
+            for process in self.processes:
+                try:
+                    process.wait(max(0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    late = late or f"still ran after {timeout} s:\n{self.state()}"
         finally:
             for process in self.processes:
                 try:
                     os.killpg(process.pid, 9)
                 except ProcessLookupError:
                     pass
+        codes = [process.wait() for process in self.processes]
         texts = []
         for stream in (0, 1):
             text = ""
@@ -49,8 +72,25 @@ class Job:
                 pair[stream].seek(0)
                 text += pair[stream].read()
             texts.append(text)
+        texts[1] += late
         # Of several processes: the first that failed.
         return subprocess.CompletedProcess([], next((c for c in codes if c), 0), *texts), codes
+
+    def state(self):
+        """A line for each thread of the processes and of their descendants: where it is in the kernel."""
+        lines, known = [], {process.pid for process in self.processes}
+        for path in sorted(pathlib.Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+            try:
+                command, parent = (path / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+                if int(path.name) not in known and int(parent.split()[1]) not in known:
+                    continue
+                known.add(int(path.name))
+                for task in sorted((path / "task").iterdir()):
+                    state = (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                    lines.append(f"  {path.name}/{task.name} {command} {state} {(task / 'wchan').read_text()}\n")
+            except OSError:  # it has ended meanwhile
+                pass
+        return "".join(lines)
 
     def rank_id(self, rank, tool):
         """The process id of a rank; its own, not that of a launcher."""
@@ -83,7 +123,7 @@ class Job:
 
 def mpirun(ranks, *command, environment={}):
     # A test may run as root, on fewer cores than ranks.
-    return Job([["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", ranks, *command]], [environment])
+    return Job([[*MPIRUN, *LOOPBACK, "-n", ranks, *command]], [{**MPI_ENVIRONMENT, **environment}])
 
 
 def own_launcher(ranks, *command, environment={}):
@@ -108,7 +148,9 @@ def by_slurm(ranks, *command, environment={}):
 
 
 LAUNCHERS = {"processes": own_launcher, "by hand": by_hand}
+REASON = why_no_mpirun()
+HAS_MPIRUN = not REASON
 if HAS_MPIRUN:
     LAUNCHERS["mpirun"] = mpirun
 else:
-    print("SKIPPED ranks under mpirun: mpirun is not installed (Debian: openmpi-bin)", flush=True)
+    print(f"SKIPPED ranks under mpirun: {REASON}", flush=True)

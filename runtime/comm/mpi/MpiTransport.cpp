@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <sched.h>
 #include <thread>
@@ -94,6 +95,9 @@ private:
 
 MpiTransport::MpiTransport(const JobEnvironment &env, double seconds)
     : starter(std::make_shared<Starter>()), controlBuffer(maxControlBytes) {
+  // Open MPI looks at the machine with hwloc, whose plug-in for displays asks
+  // the ports of X servers and waits for ever where another program has one.
+  ::setenv("HWLOC_COMPONENTS", "-gl", 0);
   starter->mpi = mpi = openLibrary();
   int already = 0;
   mpi.Initialized(&already);
