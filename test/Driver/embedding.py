@@ -113,10 +113,20 @@ for source in sorted(examples.glob("*.cpp")):
     lines = len(source.read_text().splitlines())
     checks.expect(f"{source.name} is short", lines < 120, f"{lines} lines")
 
-# The solver without MLIR.
-solved = succeeds("solve", out / "build/solve")
+# The solver without MLIR, which CMake is not to find; what there is not is said.
+without = ["cmake", "-G", "Ninja", "-S", root / "examples/solver", "-B", out / "solver", f"-DCMAKE_PREFIX_PATH={prefix}",
+           f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}", "-DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON"]
+succeeds("configure the solver", *without)
+succeeds("build the solver", "cmake", "--build", out / "solver")
+solved = succeeds("solve", out / "solver/solve")
 checks.expect("the cheaper pair is parted", "costs 3, at least 3" in solved, solved)
-checks.expect("no MLIR in it", "libMLIR" not in run("ldd", out / "build/solve").stdout)
+checks.expect("no MLIR in it", "libMLIR" not in run("ldd", out / "solver/solve").stdout)
+(out / "absent").mkdir()
+(out / "absent/CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(absent CXX)\n"
+                                           "find_package(Kerf REQUIRED COMPONENTS Solver Nonesuch)\n")
+absent = run("cmake", "-S", out / "absent", "-B", out / "absent/build", f"-DCMAKE_PREFIX_PATH={prefix}",
+             f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}")
+checks.expect("a component that there is not", absent.returncode and "Nonesuch" in absent.stderr, absent.stderr)
 
 # The C API, by name from Python: what it plans, kerf-opt reads.
 listed = run(sys.executable, examples / "plan.py", prefix / "lib" / "libKerfC.so", out / "mlp.mlir", "4", "tp=4")
