@@ -14,7 +14,7 @@ using namespace kerf;
 using namespace kerf::models;
 
 int64_t kerf::models::flopsPerElement(Operation *op) {
-  if (op->hasTrait<OpTrait::ConstantLike>() ||
+  if ((op->getNumOperands() == 0 && op->hasTrait<OpTrait::ConstantLike>()) ||
       isa<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncFOp,
           arith::TruncIOp, arith::SIToFPOp, arith::UIToFPOp, arith::FPToSIOp,
           arith::FPToUIOp, arith::IndexCastOp, arith::BitcastOp>(op))

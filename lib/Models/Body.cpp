@@ -92,35 +92,73 @@ namespace {
 
 enum class Part { Zero, Fixed, Linear, Other };
 
+/// In which operands together a body is linear. Sets of operands are tried one
+/// after the other, so what does not depend on the set is found out once.
 class LinearityOf {
 public:
   /// `isZero`: of each argument of the body, whether it is known to be 0.
-  LinearityOf(Block &body, ArrayRef<bool> isZero, ArrayRef<unsigned> group)
-      : body(body) {
-    for (auto [argument, zero] : llvm::zip(body.getArguments(), isZero))
+  LinearityOf(Block &body, ArrayRef<bool> isZero) : body(body), isZero(isZero) {
+    llvm::SmallDenseMap<Value, unsigned, 16> slotOf;
+    for (Value argument : body.getArguments())
+      slotOf[argument] = slotOf.size();
+    parts.resize(slotOf.size());
+    for (Operation &inner : body) {
+      Step step{&inner, constantOf(&inner), {}, parts.size()};
+      for (Value operand : inner.getOperands()) {
+        auto slot = slotOf.find(operand);
+        step.operands.push_back(slot == slotOf.end() ? kOutside : slot->second);
+      }
+      for (Value result : inner.getResults())
+        slotOf[result] = parts.size();
+      parts.push_back(Part::Fixed); // shared by all results
+      steps.push_back(std::move(step));
+    }
+  }
+
+  bool isLinearIn(ArrayRef<unsigned> group) {
+    multipliers.clear();
+    divisors.clear();
+    for (auto [argument, zero] : llvm::enumerate(isZero))
       parts[argument] = zero ? Part::Zero : Part::Fixed;
     for (unsigned operand : group)
-      parts[body.getArgument(operand)] = Part::Linear;
+      parts[operand] = Part::Linear;
+    for (const Step &step : ArrayRef(steps).drop_back())
+      parts[step.slot] = step.constant ? *step.constant : partOf(step);
+    return llvm::all_of(
+        body.getTerminator()->getOpOperands(), [&](OpOperand &out) {
+          return of(steps.back(), out.getOperandNumber()) == Part::Linear &&
+                 !out.get().getType().isInteger(1);
+        });
   }
 
-  bool run() {
-    for (Operation &inner : body.without_terminator()) {
-      Part part = partOf(&inner);
-      for (Value result : inner.getResults())
-        parts[result] = part;
-    }
-    return llvm::all_of(body.getTerminator()->getOperands(), [&](Value value) {
-      return of(value) == Part::Linear && !value.getType().isInteger(1);
-    });
-  }
-
+  /// Of the group that was asked for last.
   llvm::SmallDenseSet<unsigned> multipliers, divisors;
 
 private:
+  static constexpr unsigned kOutside = ~0u;
+  struct Step {
+    Operation *op;
+    std::optional<Part> constant; ///< what a constant is
+    SmallVector<unsigned, 2> operands;
+    size_t slot; ///< of its results
+  };
+
+  static std::optional<Part> constantOf(Operation *inner) {
+    Attribute constant;
+    if (inner->getNumResults() != 1 ||
+        !matchPattern(inner->getResult(0), m_Constant(&constant)))
+      return std::nullopt;
+    Type type = inner->getResult(0).getType();
+    return type.isIntOrFloat() &&
+                   isValue(constant, identityOf(ReductionKind::Sum, type))
+               ? Part::Zero
+               : Part::Fixed;
+  }
+
   /// What is used from outside of the body depends on no operand.
-  Part of(Value value) const {
-    auto found = parts.find(value);
-    return found == parts.end() ? Part::Fixed : found->second;
+  Part of(const Step &step, unsigned operand) const {
+    unsigned slot = step.operands[operand];
+    return slot == kOutside ? Part::Fixed : parts[slot];
   }
 
   /// A factor about which something is known: an operand, which is noted, or a
@@ -145,19 +183,11 @@ private:
     return a == b ? a : Part::Other;
   }
 
-  Part partOf(Operation *inner) {
-    SmallVector<Part> x;
-    for (Value operand : inner->getOperands())
-      x.push_back(of(operand));
-    Attribute constant;
-    if (inner->getNumResults() == 1 &&
-        matchPattern(inner->getResult(0), m_Constant(&constant))) {
-      Type type = inner->getResult(0).getType();
-      return type.isIntOrFloat() &&
-                     isValue(constant, identityOf(ReductionKind::Sum, type))
-                 ? Part::Zero
-                 : Part::Fixed;
-    }
+  Part partOf(const Step &step) {
+    Operation *inner = step.op;
+    SmallVector<Part, 4> x;
+    for (unsigned operand = 0; operand < step.operands.size(); ++operand)
+      x.push_back(of(step, operand));
     if (llvm::is_contained(x, Part::Other) || inner->getNumRegions() != 0)
       return Part::Other;
     if (!llvm::is_contained(x, Part::Linear))
@@ -189,7 +219,9 @@ private:
   }
 
   Block &body;
-  llvm::SmallDenseMap<Value, Part, 8> parts;
+  ArrayRef<bool> isZero;
+  SmallVector<Step, 4> steps; ///< of the body, in its order
+  SmallVector<Part, 8> parts; ///< of arguments, then of each step's results
 };
 
 } // namespace
@@ -217,6 +249,7 @@ void kerf::models::addLinearGroups(linalg::LinalgOp op, ShardingRule &rule) {
        llvm::zip(op->getOperands(), body.getArguments()))
     isUsed.push_back(canBeCut(operand.getType()) && !argument.use_empty());
   llvm::SmallDenseSet<unsigned> multipliers, divisors;
+  LinearityOf linearity(body, isZero);
   for (unsigned set = 1; set < (1u << numOperands); ++set) {
     SmallVector<unsigned> group;
     for (unsigned operand = 0; operand < numOperands; ++operand)
@@ -224,8 +257,7 @@ void kerf::models::addLinearGroups(linalg::LinalgOp op, ShardingRule &rule) {
         group.push_back(operand);
     if (!llvm::all_of(group, [&](unsigned operand) { return isUsed[operand]; }))
       continue;
-    LinearityOf linearity(body, isZero, group);
-    if (!linearity.run())
+    if (!linearity.isLinearIn(group))
       continue;
     rule.linearGroups.push_back(std::move(group));
     multipliers.insert_range(linearity.multipliers);

@@ -1,5 +1,6 @@
 //===- WriteBack.cpp - a solution as attributes ---------------------------===//
 #include "WriteBack.h"
+#include "Model/Terminator.h"
 
 #include "kerf/Dist/Entry.h"
 #include "kerf/Dist/MovePurpose.h"
@@ -93,7 +94,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
       results.push_back(attrOf(graph.resultLayout(solution, result)));
       note(result, same);
     }
-    if (op.hasTrait<OpTrait::IsTerminator>()) {
+    if (isTerminator(&op)) {
       dist::setResultAttrs(target, dist::kSharding,
                            [&](unsigned index) { return operands[index]; });
       continue;

@@ -308,8 +308,14 @@ LogicalResult ToAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 // dist.plan
 //===----------------------------------------------------------------------===//
 
+/// Asked of every op many times. What is decided is never among the properties
+/// of an op, whose names some dialects compare one by one.
+template <typename T> static T decisionOf(Operation *op, StringRef name) {
+  return dyn_cast_or_null<T>(op->getDiscardableAttr(name));
+}
+
 static PlanAttr planOf(Operation *op) {
-  return op->getAttrOfType<PlanAttr>(kPlan);
+  return decisionOf<PlanAttr>(op, kPlan);
 }
 
 static void setPlan(Operation *op, ArrayRef<ShardingAttr> operands,
@@ -389,7 +395,7 @@ struct StepFields {
 } // namespace
 
 StepAttr dist::getStep(Operation *op) {
-  return op->getAttrOfType<StepAttr>(kStep);
+  return decisionOf<StepAttr>(op, kStep);
 }
 
 void dist::setStep(Operation *op, StepAttr step) {
@@ -462,7 +468,7 @@ void dist::setRecomputed(Operation *op) {
 }
 
 ReductionReach dist::getReductionReach(Operation *op) {
-  auto reach = op->getAttrOfType<ReductionReachAttr>(kLocalReduction);
+  auto reach = decisionOf<ReductionReachAttr>(op, kLocalReduction);
   return reach ? reach.getValue() : ReductionReach::Batch;
 }
 
@@ -471,7 +477,7 @@ ReductionReach dist::getReductionReach(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 PartAttr dist::getPart(Operation *function) {
-  return function->getAttrOfType<PartAttr>(kPart);
+  return decisionOf<PartAttr>(function, kPart);
 }
 
 void dist::setPart(Operation *function, int64_t stage, Phase phase) {

@@ -127,18 +127,19 @@ struct Placement : PlacementInterface {
   }
 
   RankedTensorType getGlobalType(Operation *op) const override {
-    auto global = op->getAttrOfType<TypeAttr>(kGlobalType);
+    auto global =
+        dyn_cast_or_null<TypeAttr>(op->getDiscardableAttr(kGlobalType));
     return global ? cast<RankedTensorType>(global.getValue())
                   : RankedTensorType();
   }
 
   bool isReductionLocal(Operation *op) const override {
-    return op->hasAttr(kLocalReduction);
+    return bool(op->getDiscardableAttr(kLocalReduction));
   }
 
   void inheritReach(Operation *from, Operation *to) const override {
-    if (Attribute reach = from->getAttr(kLocalReduction))
-      to->setAttr(kLocalReduction, reach);
+    if (Attribute reach = from->getDiscardableAttr(kLocalReduction))
+      to->setDiscardableAttr(kLocalReduction, reach);
   }
 };
 } // namespace

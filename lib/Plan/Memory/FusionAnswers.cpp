@@ -1,5 +1,6 @@
 //===- FusionAnswers.cpp - planning's answers about kernels ---------------===//
 #include "FusionAnswers.h"
+#include "../Model/Terminator.h"
 
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
@@ -30,8 +31,11 @@ bool kerf::plan::isUpdate(Operation *op) {
           llvm::all_of(op->getResults(), isWrittenInPlace));
 }
 
-bool kerf::plan::readsWindows(Operation *op) {
-  if (costClassOf(op) != CostClass::Row || op->getNumResults() != 1)
+bool kerf::plan::readsElsewhere(Operation *op) {
+  CostClass kind = costClassOf(op);
+  if (kind == CostClass::Matmul || kind == CostClass::Convolution)
+    return true;
+  if (kind != CostClass::Row || op->getNumResults() != 1)
     return false;
   auto from = tensorType(op->getOperand(0));
   auto to = tensorType(op->getResult(0));
@@ -64,13 +68,17 @@ DenseSet<Operation *> kerf::plan::findConstants(const Graph &graph,
 namespace {
 class Answers : public FusionQuestions {
 public:
-  explicit Answers(const FunctionQuestions &function) : function(function) {}
+  Answers(Block &block, const FunctionQuestions &function);
 
   Role roleOf(Operation *op) const override {
-    if (isa<SourceOpInterface>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
+    if (isa<SourceOpInterface>(op) || isTerminator(op) ||
         !function.isHere(op) || function.views.contains(op) ||
         function.isConstant(op))
       return Role::None;
+    // Of a call, or an op without costs, nothing is known.
+    if (isa<CallOpInterface>(op) || (!isa<OpCostInterface>(op) &&
+                                     !isa<dist::DistDialect>(op->getDialect())))
+      return Role::Alone;
     return isLibraryCall(libraryWorkOf(op)) ? Role::Call : Role::Kernel;
   }
 
@@ -165,6 +173,10 @@ public:
   }
 
   bool canFuse(ArrayRef<Operation *> ops) const override;
+  int64_t numPartsOf(Operation *op) const {
+    auto found = ordered.find(op);
+    return found == ordered.end() ? 1 : found->second.numParts;
+  }
 
   Operation *makerOf(OpOperand &read) const override {
     return memoryOf(read.get()).getDefiningOp();
@@ -213,12 +225,21 @@ private:
     }
   }
 
+  /// An op whose loops cannot have any order.
+  struct Ordered {
+    bool readsElsewhere;
+    int64_t numParts; ///< into which lowering cuts a sum; 1: none
+  };
+
   const FunctionQuestions &function;
+  /// Of the ops of rows, and those that read elsewhere. Asked for every op of
+  /// each group that might be.
+  DenseMap<Operation *, Ordered> ordered;
 };
 } // namespace
 
 /// Into how many parts lowering cuts a sum (Reductions.h); 1: none.
-static int64_t numPartsOf(Operation *sum, const FunctionQuestions &function) {
+static int64_t countParts(Operation *sum, const FunctionQuestions &function) {
   if (costClassOf(sum) != CostClass::Row || sum->getNumResults() != 1)
     return 1;
   int64_t columns = function.elements(sum->getResult(0));
@@ -229,10 +250,18 @@ static int64_t numPartsOf(Operation *sum, const FunctionQuestions &function) {
   return parts > 1 && foldsLeadingDims(sum) ? parts : 1;
 }
 
+Answers::Answers(Block &block, const FunctionQuestions &function)
+    : function(function) {
+  for (Operation &op : block)
+    if (!isLibraryCall(libraryWorkOf(&op)) &&
+        (costClassOf(&op) == CostClass::Row || readsElsewhere(&op)))
+      ordered[&op] = {readsElsewhere(&op), countParts(&op, function)};
+}
+
 /// Whether one loop nest can write all results of these ops that others read:
 /// the results have as many elements as the rows together, or one per row.
 bool Answers::canFuse(ArrayRef<Operation *> ops) const {
-  DenseSet<Operation *> inside(ops.begin(), ops.end());
+  llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   int64_t whole = 0, rows = 0;
   // Whether rows of `read` elements in all, of which each gives one of `made`,
   // are those of the ops before.
@@ -249,7 +278,7 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
     // is larger.
     for (OpOperand &operand : op->getOpOperands()) {
       Operation *maker = makerOf(operand);
-      int64_t parts = maker ? numPartsOf(maker, function) : 1;
+      int64_t parts = maker ? numPartsOf(maker) : 1;
       if (parts == 1)
         continue;
       int64_t sums = function.elements(maker->getResult(0));
@@ -258,18 +287,18 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
            !addRows(parts * sums, sums)))
         return false;
     }
-    if (costClassOf(op) != CostClass::Row)
+    auto own = ordered.find(op);
+    if (own == ordered.end())
       continue;
-    if (readsWindows(op)) {
+    if (own->second.readsElsewhere) {
       for (OpOperand &operand : op->getOpOperands())
         if (inside.contains(makerOf(operand)))
           return false;
       continue;
     }
     int64_t read = function.elements(op->getOperand(0));
-    int64_t parts = numPartsOf(op, function);
     for (Value result : op->getResults())
-      if (!addRows(read, parts * function.elements(result)))
+      if (!addRows(read, own->second.numParts * function.elements(result)))
         return false;
   }
   for (Operation *op : ops)
@@ -280,7 +309,7 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
       });
       if (!isRead)
         continue;
-      int64_t made = numPartsOf(op, function) * function.elements(result);
+      int64_t made = numPartsOf(op) * function.elements(result);
       if (!whole)
         whole = made;
       if (made != whole && (!rows || made != rows))
@@ -311,7 +340,7 @@ void FunctionOrder::placeShapeOps(Block &block,
 }
 
 void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
-  Answers answers(questions);
+  Answers answers(block, questions);
   FailureOr<FusionGroups> formed = formFusionGroups(block, answers);
   assert(succeeded(formed) && "planning refuses no op");
   map = std::move(*formed);

@@ -27,9 +27,9 @@ LibraryWork libraryWorkOf(mlir::Operation *op);
 /// or it adds to a sum over micro-batches. Such an op runs as soon as it can.
 bool isUpdate(mlir::Operation *op);
 
-/// Whether the op reads elements several times, in windows (a pool): its
-/// operand must then lie in memory.
-bool readsWindows(mlir::Operation *op);
+/// Whether the op reads an element of an operand for several elements of its
+/// result (windows of a pool, a product): its operands must lie in memory.
+bool readsElsewhere(mlir::Operation *op);
 
 /// The ops that are computed at load under a solution, including sources that
 /// no step writes: what is the same in every step, unless computing it would

@@ -13,6 +13,7 @@
 // surely has it. Lowering gives exact figures (Compilation::refineMemory).
 //
 //===----------------------------------------------------------------------===//
+#include "../Model/Terminator.h"
 #include "../Stages/StageBytes.h"
 #include "StageMemory.h"
 
@@ -58,7 +59,7 @@ void StageMemory::listRuns() {
   bool has[kParts] = {};
   for (Operation &op : function.getBody().front())
     if (!isa<SourceOpInterface>(op) && isHere(&op) && !isConstant(&op) &&
-        !op.hasTrait<OpTrait::IsTerminator>())
+        !isTerminator(&op))
       has[partOf(&op)] = true;
   runs = StageRuns(map.schedule, stage, has);
 }
@@ -67,7 +68,7 @@ void StageMemory::listRuns() {
 void StageMemory::listArrivals() {
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
-        op.hasTrait<OpTrait::IsTerminator>())
+        isTerminator(&op))
       continue;
     auto &list = arrivals[partOf(&op)];
     for (Value operand : op.getOperands()) {
@@ -151,7 +152,7 @@ void StageMemory::chooseKept() {
   llvm::SetVector<Value> needed[kParts];
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
-        op.hasTrait<OpTrait::IsTerminator>())
+        isTerminator(&op))
       continue;
     for (OpOperand &use : op.getOpOperands())
       if (Operation *def = makerHere(use.get());
@@ -173,8 +174,7 @@ void StageMemory::chooseKept() {
       Operation *def = value.getDefiningOp();
       if (isReceived(value))
         return llvm::any_of(value.getUsers(), [&](Operation *user) {
-          return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
-                 partOf(user) == part;
+          return !isTerminator(user) && isHere(user) && partOf(user) == part;
         });
       return !def || isa<SourceOpInterface>(def) || isConstant(def);
     };
@@ -218,13 +218,13 @@ bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
 }
 
 /// Whether the kernel of `def` reads elements of the input only where it writes
-/// the same element: none is moved on the way, or read in a window.
+/// the same element: none is moved on the way, or read elsewhere.
 bool StageMemory::readsInOrder(Operation *def, Value input) const {
   llvm::SmallPtrSet<Operation *, 16> seen[2]; // without and with a move between
   SmallVector<std::pair<Operation *, bool>> stack = {{def, false}};
   while (!stack.empty()) {
     auto [op, isMoved] = stack.pop_back_val();
-    isMoved |= readsWindows(op) || (movesOrCasts(op) && !isFloatCast(op));
+    isMoved |= readsElsewhere(op) || (movesOrCasts(op) && !isFloatCast(op));
     if (!seen[isMoved].insert(op).second)
       continue;
     for (Value operand : op->getOperands()) {
@@ -255,7 +255,7 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
   inputs = seen.takeVector();
   auto isLast = [&](Value value) {
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
+      return !isTerminator(user) && isHere(user) &&
              (isView(user) ||
               (partOf(user) == partOf(def) && timeOf(user) <= time));
     });
@@ -348,7 +348,7 @@ void StageMemory::addValue(Value value) {
     for (OpOperand &use : alias.getUses()) {
       Operation *user = use.getOwner();
       isGradient |= isa<dist::AccumulateOp>(user);
-      if (user->hasTrait<OpTrait::IsTerminator>()) {
+      if (isTerminator(user)) {
         isOutput |= madeHere;
         continue;
       }
@@ -515,12 +515,11 @@ std::optional<Part> StageMemory::joinedWithUpdate() {
   bool sumsGradients = false;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
-        op.hasTrait<OpTrait::IsTerminator>() ||
-        (partOf(&op) != last && partOf(&op) != Update))
+        isTerminator(&op) || (partOf(&op) != last && partOf(&op) != Update))
       continue;
     auto isSent = [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
-        return !user->hasTrait<OpTrait::IsTerminator>() && !isHere(user);
+        return !isTerminator(user) && !isHere(user);
       });
     };
     if (llvm::any_of(op.getResults(), isSent) ||

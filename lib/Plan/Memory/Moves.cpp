@@ -5,6 +5,7 @@
 // use that wants that.
 //
 //===----------------------------------------------------------------------===//
+#include "../Model/Terminator.h"
 #include "StageMemory.h"
 
 #include "kerf/Fusion/Casts.h"
@@ -20,7 +21,7 @@ using namespace kerf::plan;
 
 /// Whether a collective or a slice stands between a value and its use.
 bool StageMemory::moves(OpOperand &use) const {
-  if (isFilledInPlace(use))
+  if (graph.isFilledInPlace(use))
     return false;
   LayoutId made = graph.resultLayout(solution, use.get());
   return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
@@ -61,7 +62,7 @@ bool StageMemory::isSharedByMoving(Value value) const {
 }
 
 int64_t StageMemory::gatheredFor(OpOperand &use) const {
-  if (isAssignTarget(use) || use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+  if (isAssignTarget(use) || isTerminator(use.getOwner()))
     return 0;
   return gatheredBytes(graph.sharedLayout(solution, use.get())
                            .value_or(graph.resultLayout(solution, use.get())),
@@ -105,8 +106,7 @@ std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   }
   std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
   for (Operation *user : op->getUsers()) {
-    if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
-        partOf(user) != partOf(op))
+    if (isTerminator(user) || !isHere(user) || partOf(user) != partOf(op))
       continue;
     auto [first, last] = readTimes(user);
     times = {std::min(times.first, first), std::max(times.second, last)};
@@ -132,7 +132,7 @@ void StageMemory::listMoves() {
   std::map<std::tuple<void *, LayoutId, int>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
-        op.hasTrait<OpTrait::IsTerminator>())
+        isTerminator(&op))
       continue;
     for (OpOperand &use : op.getOpOperands()) {
       int64_t bytes = gatheredFor(use);
@@ -213,8 +213,8 @@ SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
   while (!stack.empty())
     for (OpOperand &use : stack.pop_back_val()->getUses()) {
       Operation *user = use.getOwner();
-      if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
-          partOf(user) != partOf(op) || moves(use))
+      if (isTerminator(user) || !isHere(user) || partOf(user) != partOf(op) ||
+          moves(use))
         return {};
       if (isView(user) || orderOf(op).isTogether(op, user))
         stack.push_back(user);

@@ -1,5 +1,6 @@
 //===- BatchAnalysis.cpp - following the batch through factors ------------===//
 #include "kerf/Plan/BatchAnalysis.h"
+#include "Terminator.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/AnyOp.h"
@@ -76,7 +77,7 @@ bool BatchAnalysis::isOfStep(Value value) const {
   if (Operation *def = value.getDefiningOp())
     return isa<SourceOpInterface, dist::AccumulateOp>(def) || runsOnce(def);
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return !user->hasTrait<OpTrait::IsTerminator>() && runsOnce(user);
+    return !isTerminator(user) && runsOnce(user);
   });
 }
 
@@ -156,7 +157,7 @@ void BatchAnalysis::visit(Operation *op) {
       noteBreak(op, "adds up what is no sum over the batch");
     return;
   }
-  if (op->hasTrait<OpTrait::IsTerminator>()) {
+  if (isTerminator(op)) {
     for (Value operand : op->getOperands())
       if (sums.contains(operand))
         noteBreak(op, "gives out a sum over the batch");

@@ -4,6 +4,7 @@
 #include "../Report/Infeasible.h"
 
 #include "StageUnits.h"
+#include "Terminator.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/TransferCast.h"
@@ -15,16 +16,20 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-bool kerf::plan::isFilledInPlace(OpOperand &use) {
-  auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
-  auto source =
-      op ? dyn_cast_or_null<SourceOpInterface>(use.get().getDefiningOp())
-         : SourceOpInterface();
-  return source && op.isDpsInit(&use) && source.isUniform();
+/// Uses of splats as destinations.
+static DenseSet<OpOperand *> findFilledInPlace(func::FuncOp function) {
+  DenseSet<OpOperand *> found;
+  for (auto source : function.getBody().getOps<SourceOpInterface>())
+    if (source.isUniform())
+      for (OpOperand &use : source->getUses())
+        if (auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
+            op && op.isDpsInit(&use))
+          found.insert(&use);
+  return found;
 }
 
-static bool hasSeveralUses(Value value) {
-  return llvm::count_if(value.getUses(), [](OpOperand &use) {
+bool Graph::hasSeveralUses(Value value) const {
+  return llvm::count_if(value.getUses(), [&](OpOperand &use) {
            return !isAssignTarget(use) && !isFilledInPlace(use);
          }) > 1;
 }
@@ -92,6 +97,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
       names(names), floor(floor), zero(zero),
+      filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
@@ -99,7 +105,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
   auto built = llvm::make_scope_exit([&] { costs.endWhen({}); });
   addArguments();
   for (Operation &op : function.getBody().front()) {
-    if (op.hasTrait<OpTrait::IsTerminator>())
+    if (isTerminator(&op))
       addReturn(&op);
     else if (auto assign = dyn_cast<dist::AssignOp>(op))
       addAssign(assign);
@@ -161,7 +167,7 @@ std::vector<LayoutId> Graph::layoutsOf(Value value) {
 }
 
 int64_t Graph::timesOf(Operation *op) const {
-  if (op->hasTrait<OpTrait::IsTerminator>())
+  if (isTerminator(op))
     return 1;
   return batch.runsOnce(op) ? 1 : candidate.microBatches;
 }
@@ -176,7 +182,7 @@ dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
     return dist::getPhase(def);
   // In the prologue if a micro-batch needs it.
   bool isEarly = llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return !user->hasTrait<OpTrait::IsTerminator>() &&
+    return !isTerminator(user) &&
            (!batch.runsOnce(user) ||
             dist::getPhase(user) == dist::Phase::Prologue);
   });

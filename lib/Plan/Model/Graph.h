@@ -57,10 +57,6 @@ inline bool isAssignTarget(mlir::OpOperand &use) {
          use.getOperandNumber() == 0;
 }
 
-/// Whether the use is a destination that every device fills by itself, in
-/// whatever layout (a splat): nothing is moved to it.
-bool isFilledInPlace(mlir::OpOperand &use);
-
 /// Whether a value is written over the source to which it is assigned.
 bool isWrittenInPlace(mlir::OpResult result);
 
@@ -163,6 +159,11 @@ public:
   LayoutId passLayout(const Solution &solution, mlir::Value value,
                       StepPass pass) const;
   const ZeroParts &getZero() const { return zero; }
+  /// Whether the use is a destination that every device fills by itself, in
+  /// whatever layout (a splat): nothing is moved to it.
+  bool isFilledInPlace(mlir::OpOperand &use) const {
+    return filledInPlace.contains(&use);
+  }
 
   /// Seconds and operations of an op in a step under a solution, including the
   /// moves of its operands; the bytes of those moves. What a move does on the
@@ -255,6 +256,7 @@ private:
     return &*layoutLists.insert(std::move(list)).first;
   }
   const OpChoices *own(std::unique_ptr<OpChoices> choices, mlir::Operation *op);
+  bool hasSeveralUses(mlir::Value value) const;
   /// The node that provides `value` to a use.
   ValueNode providerOf(mlir::Value value, bool throughShared) const;
   /// What a use reads: the value, or what is shared or gathered of it.
@@ -281,6 +283,7 @@ private:
   const ValueNames &names;
   const MemoryFloor &floor;
   const ZeroParts &zero;
+  llvm::DenseSet<mlir::OpOperand *> filledInPlace;
   int64_t byteScale;
   cost::Int128 flopsOfModel = 0; ///< once, all devices together
   ReshardCosts costs;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
+#include "Terminator.h"
 
 #include "kerf/Dist/MovePurpose.h"
 
@@ -50,7 +51,7 @@ int64_t Graph::sharedBytes(const Solution &solution, Value value) const {
 }
 
 int64_t Graph::moveTimes(OpOperand &operand) const {
-  if (operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
+  if (isTerminator(operand.getOwner()))
     return batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
   return timesOf(operand.getOwner());
 }

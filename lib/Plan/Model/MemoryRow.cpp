@@ -4,6 +4,7 @@
 #include "../Report/Infeasible.h"
 
 #include "MemoryFloor.h"
+#include "Terminator.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -108,9 +109,8 @@ void Graph::addEstimate() {
     for (OpResult result : op->getResults()) {
       Interval live{position[op], lastUse(result) + 1};
       // Inputs and outputs have slots, which nothing else uses.
-      if (llvm::any_of(result.getUsers(), [](Operation *user) {
-            return user->hasTrait<OpTrait::IsTerminator>();
-          }))
+      if (llvm::any_of(result.getUsers(),
+                       [](Operation *user) { return isTerminator(user); }))
         live.begin = 0;
       if (isa<SourceOpInterface>(op)) {
         live = {0, end};

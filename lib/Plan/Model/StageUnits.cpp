@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "StageUnits.h"
+#include "Terminator.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/AnyOp.h"
@@ -60,7 +61,7 @@ kerf::plan::unitsOf(func::FuncOp function) {
   std::map<int64_t, SmallVector<Operation *>> byNumber;
   int64_t next = 0;
   for (Operation &op : function.getBody().front()) {
-    if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
+    if (isa<SourceOpInterface>(op) || isTerminator(&op))
       continue;
     std::optional<int64_t> number = dist::getColocation(&op);
     // Without numbers: program order.

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../EntryFunction.h"
+#include "../Model/Terminator.h"
 #include "../WriteBack.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
@@ -444,7 +445,7 @@ PlanResult Reader::price(const PlanOptions &options) {
   };
   auto operand = [&](OpOperand &use) {
     unsigned index = use.getOperandNumber();
-    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    if (isTerminator(use.getOwner()))
       return layoutOf(outputs[index]);
     return layoutOf(ops[use.getOwner()].operands[index]);
   };

@@ -2,6 +2,7 @@
 #include "PureCuts.h"
 
 #include "../Model/Graph.h"
+#include "../Model/Terminator.h"
 
 #include "kerf/Cost/Volume.h"
 #include "kerf/Dist/Dist.h"
@@ -83,7 +84,7 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   for (Operation &op : function.getBody().front()) {
     // The formulas already include backward and update. The loss is no layer:
     // the last stage sends nothing on.
-    if (op.hasTrait<OpTrait::IsTerminator>() || isa<dist::AccumulateOp>(op) ||
+    if (isTerminator(&op) || isa<dist::AccumulateOp>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward || dist::isOfLoss(&op))
       continue;
     bool isFixed = llvm::all_of(op.getOperands(), [&](Value operand) {

@@ -1,5 +1,6 @@
 //===- StageBytes.cpp - bytes that each stage sends -----------------------===//
 #include "StageBytes.h"
+#include "../Model/Terminator.h"
 
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/Interfaces/TransferCast.h"
@@ -242,7 +243,7 @@ private:
     }
     if (cost.shares == 0 && cost.totalBytes == 0)
       return;
-    bool isReturn = use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+    bool isReturn = isTerminator(use.getOwner());
     LayoutId to = graph.operandLayout(solution, use);
     int64_t stage = isReturn ? out : stageOf(use.getOwner());
     dist::Phase phase = phaseOf(use, isReturn, to);

@@ -1,6 +1,7 @@
 //===- ZeroParts.cpp ------------------------------------------------------===//
 #include "ZeroParts.h"
 
+#include "../Model/Terminator.h"
 #include "../Report/PureCuts.h"
 
 #include "kerf/Dist/Dist.h"
@@ -151,7 +152,7 @@ bool ZeroParts::isGatheredPerPass(Value value) const {
 std::optional<StepPass> ZeroParts::passOf(OpOperand &use) const {
   Operation *user = use.getOwner();
   if (!isGatheredPerPass(use.get()) || isInParts(user) || isOfUpdate(user) ||
-      user->hasTrait<OpTrait::IsTerminator>())
+      isTerminator(user))
     return std::nullopt;
   switch (dist::getPhase(user)) {
   case dist::Phase::Prologue:
