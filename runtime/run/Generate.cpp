@@ -316,8 +316,8 @@ private:
 
 int kerf::rt::generate(const GenerateOptions &options, JobScope &job,
                        std::FILE *out, const Messages &err) {
-  Generator generator(options, job, out, err);
-  return generator.runInJob([&] { generator.run(); });
+  return runInJob(options.named(), job, err,
+                  [&] { Generator(options, job, out, err).run(); });
 }
 
 int kerf::rt::generateInProcesses(const GenerateOptions &options,

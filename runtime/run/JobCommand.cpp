@@ -25,7 +25,8 @@ void JobCommand::usage(const std::string &message) {
   exitWith(2);
 }
 
-int JobCommand::runInJob(const std::function<void()> &body) {
+int kerf::rt::runInJob(const std::string &named, JobScope &job,
+                       const Messages &err, const std::function<void()> &body) {
   int code = 0;
   try {
     body();

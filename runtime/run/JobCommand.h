@@ -31,10 +31,6 @@ public:
   JobCommand(std::string named, JobScope &job, const Messages &err)
       : named(std::move(named)), job(job), err(err) {}
 
-  /// Runs `body`, which may call the functions below and throw Error, and
-  /// leaves the job. The exit code.
-  int runInJob(const std::function<void()> &body);
-
 protected:
   /// Ends the command if there is an error; `status` is freed.
   void check(kerf_status_t status);
@@ -47,6 +43,13 @@ protected:
   JobScope &job;
   Messages err;
 };
+
+/// Runs `body`, which makes and runs a command and may throw Error, and leaves
+/// the job. The exit code. The command must be gone when `body` returns: a
+/// session that ends answers what rank 0 still asks (statistics), which a rank
+/// that waits for the end of the job does not.
+int runInJob(const std::string &named, JobScope &job, const Messages &err,
+             const std::function<void()> &body);
 
 /// Runs `each` in a process of this host for each rank of a package. The exit
 /// code.

@@ -421,8 +421,8 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
 
 int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
                          std::FILE *out, const Messages &err) {
-  Runner runner(options, job, out, err);
-  return runner.runInJob([&] { runner.run(); });
+  return runInJob(options.named(), job, err,
+                  [&] { Runner(options, job, out, err).run(); });
 }
 
 int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,

@@ -15,10 +15,9 @@ import time
 CLEAN = {key: value for key, value in os.environ.items()
          if not key.startswith(("OMPI_", "PMIX_", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
 # mpirun looks at the machine with hwloc, whose plug-in for displays asks the ports of ten X servers, and waits for ever
-# where another program has one of them. On one host, loopback is enough.
+# where another program has one of them.
 MPI_ENVIRONMENT = {"HWLOC_COMPONENTS": "-gl"}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-LOOPBACK = ["--mca", "oob_tcp_if_include", "lo", "--mca", "btl_tcp_if_include", "lo"]
 
 
 def why_no_mpirun():
@@ -27,7 +26,7 @@ def why_no_mpirun():
         return "mpirun is not installed (Debian: openmpi-bin)"
     program = ("import ctypes; mpi = ctypes.CDLL('libmpi.so.40', mode=ctypes.RTLD_GLOBAL); "
                "mpi.MPI_Init_thread(None, None, 2, ctypes.byref(ctypes.c_int())); mpi.MPI_Finalize()")
-    job = Job([[*MPIRUN, *LOOPBACK, "-n", 2, sys.executable, "-c", program]], [MPI_ENVIRONMENT])
+    job = Job([[*MPIRUN, "-n", 2, sys.executable, "-c", program]], [MPI_ENVIRONMENT])
     result, _ = job.wait(60)
     return "" if result.returncode == 0 else f"Open MPI does not start two processes: {result.stderr.strip()[-1000:]}"
 
@@ -123,7 +122,7 @@ class Job:
 
 def mpirun(ranks, *command, environment={}):
     # A test may run as root, on fewer cores than ranks.
-    return Job([[*MPIRUN, *LOOPBACK, "-n", ranks, *command]], [{**MPI_ENVIRONMENT, **environment}])
+    return Job([[*MPIRUN, "-n", ranks, *command]], [{**MPI_ENVIRONMENT, **environment}])
 
 
 def own_launcher(ranks, *command, environment={}):
