@@ -234,17 +234,18 @@ void kerf::models::addLinearGroups(linalg::LinalgOp op, ShardingRule &rule) {
     return;
   // A body that is linear in an element is not in the tensor if iterations are
   // combined by anything but a sum: x[0] x[1] x[2] is a product of sums.
-  for (unsigned init = 0; init < op.getNumDpsInits(); ++init) {
+  SmallVector<Value> inits(op.getDpsInits());
+  bool isReduced = op.getNumReductionLoops() > 0;
+  for (unsigned init = 0; isReduced && init < inits.size(); ++init) {
     std::optional<Combiner> combiner = combinerOf(op, init);
-    if (op.getNumReductionLoops() > 0 &&
-        (!combiner || combiner->kind != ReductionKind::Sum))
+    if (!combiner || combiner->kind != ReductionKind::Sum)
       return;
   }
   Block &body = *op.getBlock();
   SmallVector<bool> isZero(numOperands, false), isUsed;
-  for (unsigned init = 0; init < op.getNumDpsInits(); ++init)
-    isZero[op.getNumDpsInputs() + init] =
-        isConstantIdentity(op.getDpsInits()[init], ReductionKind::Sum);
+  for (auto [argument, init] :
+       llvm::zip(MutableArrayRef(isZero).take_back(inits.size()), inits))
+    argument = isConstantIdentity(init, ReductionKind::Sum);
   for (auto [operand, argument] :
        llvm::zip(op->getOperands(), body.getArguments()))
     isUsed.push_back(canBeCut(operand.getType()) && !argument.use_empty());

@@ -76,8 +76,9 @@ public:
         function.isConstant(op))
       return Role::None;
     // Of a call, or an op without costs, nothing is known.
-    if (isa<CallOpInterface>(op) || (!isa<OpCostInterface>(op) &&
-                                     !isa<dist::DistDialect>(op->getDialect())))
+    if (isa<CallOpInterface>(op) ||
+        (!isa<OpCostInterface>(op) &&
+         !isa_and_nonnull<dist::DistDialect>(op->getDialect())))
       return Role::Alone;
     return isLibraryCall(libraryWorkOf(op)) ? Role::Call : Role::Kernel;
   }
