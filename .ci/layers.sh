@@ -34,6 +34,7 @@ done
 all=$(IFS='|'; echo "${phases[*]}|Bridge|Pipelines|Cost|Fusion|Interpret")
 never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Bridge|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
 never "the bridge includes more than partition, which checks shardings" "kerf/(Import|Autodiff|Plan|Collectives|Lower|Package|Pipelines|Embed|Models|Cost|Fusion|Interpret|NN|Exec)/" lib/Bridge include/kerf/Bridge
+never "nn in linalg includes more than nn" "kerf/($all|Dist|Exec|Models|Embed)/" lib/NNToLinalg include/kerf/NNToLinalg
 never "what others embed includes a front or a back end" "kerf/(Import|Lower|Package|Pipelines|Exec)/" lib/Embed include/kerf/Embed tools/plugin
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces

@@ -2,10 +2,10 @@
 # below as targets, with their headers and TableGen files (docs/Embedding.md).
 set(KERF_EMBEDDED_LIBRARIES
   KerfSupport KerfCost KerfSolver KerfInterfaces KerfDist KerfNN KerfFusion KerfAutodiff KerfPlan KerfPartition
-  KerfCollectives KerfBridge KerfRanks KerfModels KerfEmbed KerfInterpret)
+  KerfCollectives KerfBridge KerfNNToLinalg KerfRanks KerfModels KerfEmbed KerfInterpret)
 install(TARGETS ${KERF_EMBEDDED_LIBRARIES} EXPORT KerfTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-set(parts Autodiff Bridge Collectives Cost Dist Embed Format Fusion Interfaces Interpret Models NN Partition Plan Ranks Support)
+set(parts Autodiff Bridge Collectives Cost Dist Embed Format Fusion Interfaces Interpret Models NN NNToLinalg Partition Plan Ranks Support)
 list(JOIN parts "|" parts)
 foreach(root ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
     ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR}/dialects)

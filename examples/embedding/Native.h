@@ -8,12 +8,28 @@
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/ExecutionEngine/ExecutionEngine.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/TargetSelect.h"
 
 #include <cmath>
 
 using namespace mlir;
+
+inline void registerForNative(DialectRegistry &registry) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  registerAllPasses();
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
 
 inline const char *toLLVM =
     "one-shot-bufferize{bufferize-function-boundaries "
@@ -78,5 +94,20 @@ struct Call {
   void (*function)(void **);
   std::vector<Buffer> buffers;
 };
+
+inline void check(kerf_status_t status) {
+  if (!status)
+    return;
+  llvm::errs() << kerf_status_message(status) << "\n";
+  std::exit(1);
+}
+
+/// A thread for each rank calls the function.
+inline void runOnRanks(kerf_ranks_t *ranks, Call &call) {
+  check(kerf_ranks_run(
+      ranks,
+      [](kerf_rank_t *rank, void *call) { (*static_cast<Call *>(call))(rank); },
+      &call));
+}
 
 #endif

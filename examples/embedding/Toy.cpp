@@ -2,6 +2,9 @@
 // cost, and their gradients. Nothing else is said about devices.
 #include "Toy.h"
 
+#include "kerf/NN/NN.h"
+
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -87,4 +90,23 @@ MultiplyOp::buildVectorJacobianProduct(OpBuilder &builder,
   Value da = create(builder, getLoc(), type, gradients[0], getB());
   Value db = create(builder, getLoc(), type, gradients[0], getA());
   return SmallVector<Value>{da, db};
+}
+
+/// What a back end does with its ops; here they become ops of nn, which a pass
+/// says in linalg, as what Kerf has added: the loss and the updates.
+void toy::lowerToy(ModuleOp module) {
+  module->walk([&](Operation *op) {
+    if (!isa<toy::ToyDialect>(op->getDialect()))
+      return;
+    OpBuilder builder(op);
+    Type type = op->getResult(0).getType();
+    Value a = op->getOperand(0), b = op->getOperand(1), made;
+    if (auto product = dyn_cast<toy::ProductOp>(op))
+      made = kerf::nn::MatmulOp::create(builder, op->getLoc(), type, a, b,
+                                        product.getTa(), product.getTb());
+    else
+      made = kerf::nn::MulOp::create(builder, op->getLoc(), type, a, b);
+    op->getResult(0).replaceAllUsesWith(made);
+    op->erase();
+  });
 }

@@ -11,24 +11,12 @@
 #include "kerf/Ranks/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
-#include "mlir/InitAllPasses.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/TargetSelect.h"
 
 int main(int argc, char **argv) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  registerAllPasses();
   DialectRegistry registry;
-  registerAllDialects(registry);
-  registerAllExtensions(registry);
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
+  registerForNative(registry);
   kerf::registerEmbeddedDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
@@ -67,19 +55,8 @@ int main(int argc, char **argv) {
   Call onRanks(*sharded, name, type), onOne(*alone, name, type);
   auto *program = llvm::cantFail(sharded->lookup(name + "_ranks"));
   kerf_ranks_t *ranks = nullptr;
-  kerf_status_t status =
-      kerf_ranks_create(static_cast<char *>(program), nullptr, &ranks);
-  if (!status)
-    status = kerf_ranks_run(
-        ranks,
-        [](kerf_rank_t *rank, void *call) {
-          (*static_cast<Call *>(call))(rank);
-        },
-        &onRanks);
-  if (status) {
-    llvm::errs() << kerf_status_message(status) << "\n";
-    return 1;
-  }
+  check(kerf_ranks_create(static_cast<char *>(program), nullptr, &ranks));
+  runOnRanks(ranks, onRanks);
   onOne(nullptr);
   for (size_t i = type.getNumInputs(); i < onOne.buffers.size(); ++i)
     for (auto [a, b] :

@@ -1,64 +1,78 @@
-// A compiler of toy ops: makes a step of training of a function, plans and
-// partitions it for four devices, replaces its ops on local shapes, and runs
-// some steps on simulated ranks, beside the step as it was before planning.
+// A compiler of toy ops that trains: makes a step of training of a function,
+// plans and partitions it, replaces its ops on local shapes, compiles it in
+// memory and lets four ranks run some steps, beside the same on one.
+#include "Native.h"
 #include "Toy.h"
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Embed/Embed.h"
-#include "kerf/Interpret/Interpret.h"
-#include "kerf/NN/NN.h"
+#include "kerf/NNToLinalg/Passes.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/Ranks/Passes.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Format.h"
 
-#include <cmath>
-
-using namespace mlir;
-using kerf::interpret::Tensor;
-
-static Tensor numbers(ArrayRef<int64_t> shape, double phase) {
-  Tensor tensor(shape);
-  for (size_t i = 0; i < tensor.data.size(); ++i)
-    tensor.data[i] = std::sin(phase + static_cast<double>(i)) / 2;
-  return tensor;
-}
-
-/// What a back end does with the ops; here they become ops of nn, which the
-/// interpreter knows.
-static void lowerToy(ModuleOp module) {
-  SmallVector<Operation *> ops;
-  module->walk([&](Operation *op) {
-    if (isa<toy::ToyDialect>(op->getDialect()))
-      ops.push_back(op);
-  });
-  for (Operation *op : ops) {
-    OpBuilder builder(op);
-    Type type = op->getResult(0).getType();
-    Value a = op->getOperand(0), b = op->getOperand(1), made;
-    if (auto product = dyn_cast<toy::ProductOp>(op))
-      made = kerf::nn::MatmulOp::create(builder, op->getLoc(), type, a, b,
-                                        product.getTa(), product.getTb());
-    else
-      made = kerf::nn::MulOp::create(builder, op->getLoc(), type, a, b);
-    op->getResult(0).replaceAllUsesWith(made);
-    op->erase();
+/// A step's code for the devices of a mesh, and the ranks that run it.
+struct Step {
+  Step(ModuleOp module, kerf::plan::PlanOptions options) {
+    auto main = *module.getOps<func::FuncOp>().begin();
+    std::string name = main.getName().str();
+    main->setAttr("llvm.emit_c_interface", UnitAttr::get(main.getContext()));
+    FunctionType type = main.getFunctionType();
+    for (auto [axis, size] : options.mesh)
+      options.devices *= size;
+    options.machine = llvm::cantFail(kerf::cost::loadMachine("h100-8", 4));
+    options.objective = kerf::plan::Objective::Volume;
+    PassManager passes(module.getContext());
+    passes.addPass(kerf::plan::createPlanPass(options, "h100-8", planned));
+    kerf::buildPartitionPipeline(passes);
+    kerf::buildCollectivesPipeline(passes);
+    if (failed(passes.run(module)))
+      std::exit(1);
+    if (options.devices > 1)
+      module.print(llvm::outs());
+    toy::lowerToy(module);
+    PassManager further(module.getContext());
+    further.addPass(kerf::ranks::createCallRuntime());
+    further.addPass(kerf::nntolinalg::createNNToLinalg());
+    if (failed(further.run(module)))
+      std::exit(1);
+    engine = compileInMemory(module);
+    call = std::make_unique<Call>(*engine, name, type);
+    call->buffers[2].data[0] = 0.005; // the learning rate is the third input
+    auto *program = llvm::cantFail(engine->lookup(name + "_ranks"));
+    check(kerf_ranks_create(static_cast<char *>(program), nullptr, &ranks));
+    auto f32 = Float32Type::get(module.getContext());
+    for (auto [name, size] : {std::pair("w", 192), {"v", 72}}) { // whole
+      Buffer numbers(RankedTensorType::get({size}, f32), 2);
+      check(kerf_ranks_write(ranks, name, numbers.data.data()));
+    }
   }
-}
+  ~Step() { kerf_ranks_destroy(ranks); }
+  float loss() {
+    runOnRanks(ranks, *call);
+    return call->buffers.back().data[0];
+  }
+  kerf::plan::PlanRun planned;
+  std::unique_ptr<ExecutionEngine> engine;
+  std::unique_ptr<Call> call;
+  kerf_ranks_t *ranks = nullptr;
+};
 
 int main(int argc, char **argv) {
   DialectRegistry registry;
   registry.insert<toy::ToyDialect>();
+  registerForNative(registry);
   kerf::registerEmbeddedDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   auto module = parseSourceFile<ModuleOp>(argv[1], &context);
   if (!module)
     return 1;
-
   // The step: a loss, gradients by the ops' own rules, an update.
   kerf::autodiff::AutodiffOptions step;
   step.loss = llvm::cantFail(kerf::autodiff::parseLoss("mse(y,target)"));
@@ -70,50 +84,15 @@ int main(int argc, char **argv) {
   if (failed(differentiate.run(*module)))
     return 1;
   OwningOpRef<ModuleOp> whole = module->clone();
-
-  // The plan, for two devices by data and two by columns.
-  kerf::plan::PlanOptions options;
-  options.devices = 4;
-  options.mesh = {{"dp", 2}, {"tp", 2}};
-  options.machine =
-      llvm::cantFail(kerf::cost::loadMachine("h100-8", options.devices));
-  options.objective = kerf::plan::Objective::Volume;
-  options.hints = {{"w", "[{tp},{}]"}, {"v", "[{tp},{}]"}};
-  kerf::plan::PlanRun planned;
-  PassManager passes(&context);
-  passes.addPass(kerf::plan::createPlanPass(options, "h100-8", planned));
-  kerf::buildPartitionPipeline(passes);
-  kerf::buildCollectivesPipeline(passes);
-  if (failed(passes.run(*module)))
-    return 1;
-  module->print(llvm::outs());
-
-  lowerToy(*module);
-  lowerToy(*whole);
-  auto weights = [](Operation *op) { // whole, also where a rank has a part
-    auto stored = cast<kerf::nn::WeightOp>(op).getStored();
-    return numbers(cast<RankedTensorType>(stored).getShape(), 2);
-  };
-  auto main = *whole->getOps<func::FuncOp>().begin();
-  std::vector<Tensor> inputs;
-  for (Type type : main.getArgumentTypes()) {
-    auto tensor = cast<RankedTensorType>(type);
-    // The learning rate is an input; samples and targets are the others.
-    inputs.push_back(
-        tensor.getRank() == 0
-            ? Tensor({}, 0.005)
-            : numbers(tensor.getShape(), static_cast<double>(inputs.size())));
-  }
-  kerf::interpret::RankStates ranks;
-  kerf::interpret::State state;
+  // Two devices by data and two by columns.
+  kerf::plan::PlanOptions four;
+  four.mesh = {{"dp", 2}, {"tp", 2}};
+  four.hints = {{"w", "[{tp},{}]"}, {"v", "[{tp},{}]"}};
+  Step onRanks(*module, four), onOne(*whole, {});
   for (int number = 0; number < 5; ++number) {
-    auto parts =
-        kerf::interpret::runPartitioned(*module, inputs, weights, &ranks);
-    auto one = kerf::interpret::run(main, inputs, weights, &state);
-    if (failed(parts) || failed(one))
-      return 1;
+    float parts = onRanks.loss(), one = onOne.loss();
     llvm::outs() << llvm::format(
-        "// step %d: loss %.4f on four ranks, %.4f on one\n", number,
-        (*parts)[0].data[0], (*one)[0].data[0]);
+        "// step %d: loss %.4f on four ranks, %.4f on one\n", number, parts,
+        one);
   }
 }

@@ -9,6 +9,7 @@
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Models/Models.h"
 #include "kerf/NN/NN.h"
+#include "kerf/NNToLinalg/Passes.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Ranks/Passes.h"
@@ -29,6 +30,7 @@ void kerf::registerEmbeddedPasses() {
   registerKerfCollectivesPasses();
   dist::registerKerfDistPasses();
   bridge::registerKerfBridgePasses();
+  nntolinalg::registerKerfNNToLinalgPasses();
   ranks::registerKerfRanksPasses();
   mlir::PassPipelineRegistration<>(
       "kerf-partition", "The partition phase: a planned module becomes local",
