@@ -133,6 +133,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addState(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
+  addQuestions(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output,
                   "Write plan.json here, with --stop-after the IR");

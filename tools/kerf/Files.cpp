@@ -68,7 +68,8 @@ static void refuseOwnJson(const std::string &path) {
         path + ": is a plan, expected an ONNX model",
         {"--plan=" + path + " behind a model uses it; kerf report shows it"}};
   for (const Schema &known : {runSchema, machineSchema, trainSchema,
-                              verifySchema, inspectSchema, checkpointSchema})
+                              verifySchema, inspectSchema, checkpointSchema,
+                              explainSchema, whatIfSchema})
     if (is(known))
       throw Failure{
           kUsage, path + ": is " + schema + ", expected an ONNX model", {}};

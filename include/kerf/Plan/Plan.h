@@ -183,6 +183,7 @@ mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
                                        PlanError &error, std::string &message);
 
 class StepPlanner;
+struct Explanation;
 
 /// A search that can go on: what is laid out for a plan is known once it is
 /// lowered, and where that is more than the limit, the next best plan is asked
@@ -204,6 +205,11 @@ public:
   /// what was.
   mlir::FailureOr<PlanResult>
   runWithout(int64_t laidOutBytes, mlir::ModuleOp target, std::string &message);
+  /// What each choice of an op would cost, given the candidate of the plan that
+  /// was given last (Explain.h). Failure: no op, or input, is called `name`, and
+  /// `message` says so.
+  mlir::FailureOr<Explanation> explain(llvm::StringRef name,
+                                       std::string &message);
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
