@@ -59,6 +59,11 @@ for text, said in (("memroy=1GiB", "no 'memroy' can be changed, did you mean 'me
 expect_error(checks, "with --explain", [*base, "--what-if=devices=2", "--explain=x"], 2, ["--explain"])
 expect_error(checks, "with --stop-after", [*base, "--what-if=devices=2", "--stop-after=plan"], 2, ["--stop-after"])
 
+# What sends nothing is as good as can be, and no search that was ended early.
+free = kerf(*base, "--objective=volume", "--what-if=devices=2").stdout.splitlines()
+whole = kerf(*base, "--objective=volume").stdout
+checks.expect("nothing sent", free[1].endswith("0.0%") and "volume (ring): 0 B, proven bound 0 B, optimal over the candidates" in whole, [free, whole])
+
 # What has no plan is a row; if that is what was asked for, so is the exit code, and what would have one is shown.
 none = kerf(*base, "--what-if=memory=2KiB")
 checks.expect("a row without a plan", none.returncode == 0 and "memory=2KiB  -" in none.stdout and "no plan fits in memory" in none.stdout, none)

@@ -25,7 +25,7 @@ namespace {
 /// Choices of the same figures, or without a plan for the same reason.
 struct Kind {
   const plan::ExplainedChoice *first;
-  std::vector<std::string> cuts;
+  std::vector<const plan::ExplainedChoice *> all;
   bool isAlike(const plan::ExplainedChoice &other) const {
     const plan::CandidateSummary &a = first->plan, &b = other.plan;
     return a.reason == b.reason && first->leastMemory == other.leastMemory &&
@@ -60,16 +60,22 @@ private:
 };
 } // namespace
 
-/// What is read -> what is made; an input is only made.
-static std::string cutText(const plan::ExplainedChoice &choice) {
+/// What is read -> what is made, in two lines where one is long; an input is
+/// only made.
+static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
   auto join = [](const std::vector<std::string> &shardings) {
     std::vector<std::string> texts;
     for (const std::string &sharding : shardings)
       texts.push_back(sharding.empty() ? "scalar" : sharding);
     return llvm::join(texts, "; ");
   };
-  return (choice.operands.empty() ? "" : join(choice.operands) + " -> ") +
-         join(choice.results);
+  if (choice.operands.empty())
+    return {join(choice.results)};
+  constexpr size_t kMaxLetters = 72;
+  std::string reads = join(choice.operands), makes = "-> " + join(choice.results);
+  if (reads.size() + makes.size() < kMaxLetters)
+    return {reads + " " + makes};
+  return {reads, "  " + makes};
 }
 
 static std::string nameText(const plan::OpName &op) {
@@ -106,7 +112,7 @@ Table::Row Text::row(const plan::ExplainedChoice &choice) const {
           formatBytes(double(plan.bytesPerRank)),
           own,
           formatBytes(double(plan.peakMemoryBytes)),
-          cutText(choice)};
+          cutLines(choice).front()};
 }
 
 std::string Text::reason(const plan::ExplainedChoice &choice) const {
@@ -153,7 +159,7 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
     });
     if (alike == kinds.end())
       alike = kinds.insert(kinds.end(), Kind{&choice, {}});
-    alike->cuts.push_back(cutText(choice));
+    alike->all.push_back(&choice);
   }
   Table table({"", planned.objective == plan::Objective::Volume ? "volume"
                                                                 : "time",
@@ -165,30 +171,38 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
   for (const Kind &kind : kinds) {
     if (shown >= kKinds && !verbose && !kind.first->isChosen) {
       ++left;
-      leftChoices += kind.cuts.size();
+      leftChoices += kind.all.size();
       continue;
     }
     ++shown;
     bool hasPlan = kind.first->plan.reason.empty();
-    if (hasPlan)
-      table.add(row(*kind.first));
-    else
-      table.add({"", "-", "", "", "", "", kind.cuts.front()});
-    llvm::ArrayRef<std::string> others =
-        llvm::ArrayRef(kind.cuts).drop_front();
-    for (const std::string &cut : others.take_front(kOfAKind - 1))
-      table.add({"", "", "", "", "", "", cut});
-    if (others.size() > kOfAKind - 1)
-      table.add({"", "", "", "", "", "",
-                 "and " + std::to_string(others.size() - kOfAKind + 1) +
-                     " more (-v)"});
+    auto below = [&](const std::string &text) {
+      table.add({"", "", "", "", "", "", text});
+    };
+    for (const plan::ExplainedChoice *choice :
+         llvm::ArrayRef(kind.all).take_front(kOfAKind)) {
+      std::vector<std::string> lines = cutLines(*choice);
+      if (choice != kind.first)
+        below(lines.front());
+      else if (hasPlan)
+        table.add(row(*choice));
+      else
+        table.add({"", "-", "", "", "", "", lines.front()});
+      for (const std::string &line : llvm::drop_begin(lines))
+        below(line);
+    }
+    if (kind.all.size() > kOfAKind)
+      below("and " + std::to_string(kind.all.size() - kOfAKind) + " more (-v)");
     if (!hasPlan)
-      table.add({"", "", "", "", "", "", "  " + reason(*kind.first)});
+      below("  " + reason(*kind.first));
   }
   table.print(out);
   if (left > 0)
     out << "  ... and " << plural(int64_t(leftChoices), "way") << " more of "
         << plural(int64_t(left), "other cost") << " (-v)\n";
+  if (kinds.front().first->plan.cost < planned.cost * (1 - 1e-9))
+    out << "  (what costs less than the plan found: no search here has proven "
+           "that there is nothing better; --shard takes it)\n";
   out << "\n*: the plan found; sent: by the busiest rank in a step, for it: of "
          "what it reads and makes; memory is predicted";
   if (const json::Object *memory = document.getObject("memory"))

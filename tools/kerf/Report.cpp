@@ -91,7 +91,9 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
     return "not predicted for this cut";
   if (!objective->get("lower_bound"))
     return cost("cost") + ", no bound: the plan was given";
-  if (numberAt(objective, {"lower_bound"}) <= 0)
+  // That a plan costs nothing needs no proof.
+  if (numberAt(objective, {"lower_bound"}) <= 0 &&
+      numberAt(objective, {"cost"}) > 0)
     return cost("cost") + ", no bound yet: the search was ended early";
   double gap = numberAt(objective, {"gap"});
   return cost("cost") + ", proven bound " + cost("lower_bound") +

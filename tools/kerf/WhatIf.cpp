@@ -42,6 +42,7 @@ struct OpenDims {
 static Failure wrong(const std::string &text, const std::string &why) {
   return {kUsage, "--what-if: '" + text + "': " + why, {}};
 }
+static Failure wrong(const std::string &why) { return {kUsage, why, {}}; }
 
 static OpenDims openDims(const std::string &model) {
   OpenDims open;
@@ -82,19 +83,18 @@ static void bindDim(Options &options, const std::string &name,
 }
 
 /// A size that a dimension can have.
-static void requireSize(const std::string &text, const std::string &value) {
+static void requireSize(const std::string &value) {
   int64_t size = 0;
   if (llvm::StringRef(value).getAsInteger(10, size) || size < 1)
-    throw wrong(text, "'" + value + "', expected a size of at least 1");
+    throw wrong("'" + value + "', expected a size of at least 1");
 }
 
-/// Makes one change; `text` is all of them.
+/// Makes one change. Throws what is wrong with it.
 static void change(Options &options, const OpenDims &open,
-                   const std::string &text, const std::string &key,
-                   const std::string &value) {
+                   const std::string &key, const std::string &value) {
   if (key == "memory") {
-    if (parseBytes(value, "--what-if: memory") == 0)
-      throw wrong(text, "memory: expected more than 0");
+    if (parseBytes(value, "memory") == 0)
+      throw wrong("memory: expected more than 0");
     options.memoryLimit = value;
   } else if (key == "devices") {
     // A number alone is of devices of the kind that was asked for.
@@ -115,11 +115,11 @@ static void change(Options &options, const OpenDims &open,
     }
   } else if (llvm::is_contained(open.names, key) ||
              (key == "batch" && !open.batch.empty())) {
-    requireSize(text, value);
+    requireSize(value);
     bindDim(options, llvm::is_contained(open.names, key) ? key : open.batch,
             value);
   } else if (key == "batch") {
-    throw wrong(text, "batch: " + open.whyNoBatch);
+    throw wrong("batch: " + open.whyNoBatch);
   } else {
     std::vector<std::string> known = {"memory", "devices", "machine"};
     if (!open.batch.empty())
@@ -128,7 +128,7 @@ static void change(Options &options, const OpenDims &open,
       if (name != "batch")
         known.push_back(name);
     std::string close = closestName(key, known);
-    throw wrong(text, "no '" + key + "' can be changed, " +
+    throw wrong("no '" + key + "' can be changed, " +
                           (close.empty() ? "" : "did you mean '" + close +
                                                     "'? There are ") +
                           (close.empty() ? "expected " : "") +
@@ -159,13 +159,12 @@ static std::vector<Case> readCases(const Options &asked) {
     llvm::stable_sort(changes, [](const auto &a, const auto &b) {
       return (a.first == "devices") < (b.first == "devices");
     });
-    for (const auto &[key, value] : changes)
-      change(one.options, open, text, key, value);
     try {
+      for (const auto &[key, value] : changes)
+        change(one.options, open, key, value);
       shapesAlone(one.options);
     } catch (Failure &failure) {
-      failure.message = "--what-if=" + text + ": " + failure.message;
-      throw;
+      throw wrong(text, failure.message);
     }
   }
   return cases;
@@ -243,7 +242,8 @@ static Table::Row rowOf(const Answer &answer) {
     return {answer.text, "-", "", "", "", "", answer.reason};
   const json::Object &plan = answer.plan;
   const json::Object *objective = plan.getObject("objective");
-  bool isBounded = numberAt(objective, {"lower_bound"}) > 0;
+  bool isBounded = numberAt(objective, {"lower_bound"}) > 0 ||
+                   numberAt(objective, {"cost"}) <= 0;
   return {answer.text,
           meshText(plan.getObject("mesh")),
           scheduleText(plan),

@@ -47,8 +47,10 @@ struct Explanation {
 };
 
 /// Why the function of `module`, which has no plan yet, has no value that
-/// `name` can mean; empty if it has one. Names are those of plan.json, without
-/// numbers that planning may add (`NAME#2`), and those of outputs.
+/// `name` can mean; empty if it has one. Names are those of plan.json and those
+/// of outputs. Of several ops of one node its name alone means the one that
+/// computes most, `NAME#1` the first. Numbers are not looked at: planning adds
+/// some.
 std::string checkExplained(mlir::ModuleOp module, llvm::StringRef name);
 
 } // namespace kerf::plan

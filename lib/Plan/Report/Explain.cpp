@@ -53,12 +53,33 @@ static std::string quoted(ArrayRef<std::string> names, size_t max = 8) {
   return text + (names.size() > max ? " and others" : "");
 }
 
+/// Of the ops that a node became, in the pass of its first, the one that
+/// computes most.
+static Value mainOf(Value first, func::FuncOp function,
+                    const ValueNames &names) {
+  Operation *found = first.getDefiningOp();
+  if (!found)
+    return first;
+  dist::Phase phase = dist::getPhase(found);
+  for (Operation &op : function.getBody().front())
+    if (op.getNumResults() > 0 && !isa<dist::ReshardOp>(op) &&
+        dist::getPhase(&op) == phase &&
+        baseOf(names[op.getResult(0)]) == baseOf(names[first]) &&
+        wholeFlops(&op) > wholeFlops(found))
+      found = &op;
+  return found->getResult(0);
+}
+
 /// Which value `name` means: one that is called so, or an output of the
 /// function. Null and a message if there is none. `anyNumber`: for a name with
 /// a number, the first value of the name will do.
 static Value findValue(func::FuncOp function, const ValueNames &names,
                        StringRef name, bool anyNumber, std::string &message) {
   if (Value value = names.find(name))
+    return baseOf(name) == name ? mainOf(value, function, names) : value;
+  // The first of a name has no number.
+  if (Value value =
+          name.ends_with("#1") ? names.find(name.drop_back(2)) : Value())
     return value;
   if (Value value = anyNumber ? names.find(baseOf(name)) : Value())
     return value;
@@ -67,7 +88,7 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
     if (auto output =
             function.getResultAttrOfType<StringAttr>(index, kNameAttr);
         output && output.getValue() == name)
-      return end->getOperand(index);
+      return mainOf(end->getOperand(index), function, names);
   // What is alike: a part of names, or nearly a name.
   std::vector<std::string> all, holding;
   for (Value value : valuesOf(function)) {
