@@ -324,8 +324,7 @@ Outcome Compilation::makePlan() {
   plan::PlanRun run;
   run.mayGoOn = mayGoOn || !options.explain.empty();
   if (!options.explain.empty())
-    if (std::string wrong =
-            plan::checkExplained(module.get(), explainedName());
+    if (std::string wrong = plan::checkExplained(module.get(), explainedName());
         !wrong.empty())
       return failWith(Outcome::WrongUsage, wrong);
   Outcome outcome = runPasses(

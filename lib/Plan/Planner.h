@@ -79,7 +79,8 @@ public:
   void write(Attempt &best, mlir::ModuleOp target);
   /// See Planning; of the plan that was written last.
   void reject(int64_t laidOutBytes);
-  mlir::FailureOr<Explanation> explain(llvm::StringRef name, std::string &message);
+  mlir::FailureOr<Explanation> explain(llvm::StringRef name,
+                                       std::string &message);
   /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
   /// Where nothing is predicted to fit: searches once more for what is laid out

@@ -72,7 +72,8 @@ static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
   if (choice.operands.empty())
     return {join(choice.results)};
   constexpr size_t kMaxLetters = 72;
-  std::string reads = join(choice.operands), makes = "-> " + join(choice.results);
+  std::string reads = join(choice.operands),
+              makes = "-> " + join(choice.results);
   if (reads.size() + makes.size() < kMaxLetters)
     return {reads + " " + makes};
   return {reads, "  " + makes};
@@ -161,11 +162,10 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
       alike = kinds.insert(kinds.end(), Kind{&choice, {}});
     alike->all.push_back(&choice);
   }
-  Table table({"", planned.objective == plan::Objective::Volume ? "volume"
-                                                                : "time",
+  Table table({"",
+               planned.objective == plan::Objective::Volume ? "volume" : "time",
                "", "sent", "for it", "memory",
-               explanation.reads.empty() ? "how it is cut"
-                                         : "reads -> makes"});
+               explanation.reads.empty() ? "how it is cut" : "reads -> makes"});
   // The row of the plan found is never left out.
   size_t shown = 0, left = 0, leftChoices = 0;
   for (const Kind &kind : kinds) {

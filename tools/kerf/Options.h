@@ -54,7 +54,7 @@ struct Options {
   int64_t promptTokens = 0; ///< in a step of the prompt; 0: no program
   // Planning.
   std::string devices = "1";
-  bool devicesGiven = false; ///< else a given plan has the number
+  bool devicesGiven = false;     ///< else a given plan has the number
   bool devicesOfMachine = false; ///< the number is the machine's
   std::string explain;           ///< an op, by its name
   std::vector<std::string> whatIf;

@@ -65,7 +65,8 @@ static OpenDims openDims(const std::string &model) {
         add(first, dim.symbol);
       isFixed |= isFirst && dim.symbol.empty();
     }
-  if (llvm::is_contained(open.names, "batch") || (first.size() == 1 && !isFixed))
+  if (llvm::is_contained(open.names, "batch") ||
+      (first.size() == 1 && !isFixed))
     open.batch = llvm::is_contained(open.names, "batch") ? "batch" : first[0];
   else if (first.empty())
     open.whyNoBatch = "the file fixes with what size inputs begin";
@@ -128,11 +129,10 @@ static void change(Options &options, const OpenDims &open,
       if (name != "batch")
         known.push_back(name);
     std::string close = closestName(key, known);
-    throw wrong("no '" + key + "' can be changed, " +
-                          (close.empty() ? "" : "did you mean '" + close +
-                                                    "'? There are ") +
-                          (close.empty() ? "expected " : "") +
-                          llvm::join(known, ", "));
+    throw wrong(
+        "no '" + key + "' can be changed, " +
+        (close.empty() ? "" : "did you mean '" + close + "'? There are ") +
+        (close.empty() ? "expected " : "") + llvm::join(known, ", "));
   }
 }
 
@@ -225,12 +225,12 @@ static std::string scheduleText(const json::Object &plan) {
   auto parts = int64_t(numberAt(schedule, {"micro_batches"}));
   std::string text = kind == "none" ? "" : kind;
   if (parts > 1)
-    text += (text.empty() ? "" : ", ") + plural(parts, "micro-batch",
-                                                "micro-batches");
+    text += (text.empty() ? "" : ", ") +
+            plural(parts, "micro-batch", "micro-batches");
   if (const json::Array *blocks = plan.getArray("recompute");
       blocks && !blocks->empty())
-    text += (text.empty() ? "" : ", ") + plural(int64_t(blocks->size()), "block") +
-            " computed again";
+    text += (text.empty() ? "" : ", ") +
+            plural(int64_t(blocks->size()), "block") + " computed again";
   if (auto zero = int64_t(numberAt(&plan, {"zero"})))
     text += (text.empty() ? "" : ", ") + std::string("ZeRO ") +
             std::to_string(zero);
@@ -244,16 +244,16 @@ static Table::Row rowOf(const Answer &answer) {
   const json::Object *objective = plan.getObject("objective");
   bool isBounded = numberAt(objective, {"lower_bound"}) > 0 ||
                    numberAt(objective, {"cost"}) <= 0;
-  return {answer.text,
-          meshText(plan.getObject("mesh")),
-          scheduleText(plan),
-          formatSeconds(numberAt(&plan, {"time", "step_seconds"})),
-          formatBytes(numberAt(&plan, {"communication", "bytes_per_rank"})),
-          formatBytes(peakOf(plan)),
-          isBounded ? llvm::formatv("{0:F1}%",
-                                    100 * numberAt(objective, {"gap"}))
-                          .str()
-                    : "unknown"};
+  return {
+      answer.text,
+      meshText(plan.getObject("mesh")),
+      scheduleText(plan),
+      formatSeconds(numberAt(&plan, {"time", "step_seconds"})),
+      formatBytes(numberAt(&plan, {"communication", "bytes_per_rank"})),
+      formatBytes(peakOf(plan)),
+      isBounded
+          ? llvm::formatv("{0:F1}%", 100 * numberAt(objective, {"gap"})).str()
+          : "unknown"};
 }
 
 static json::Object rowObject(const Case &one, const Answer &answer) {
@@ -282,9 +282,9 @@ int kerf::tool::planWhatIf(const Options &options) {
     answers.push_back(planCase(one));
   const Answer &asked = answers.front();
   if (!options.output.empty() && asked.reason.empty())
-    writeFile(options.output,
-              llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan)))
-                  .str());
+    writeFile(
+        options.output,
+        llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan))).str());
   if (!options.quiet)
     for (const std::string &note : asked.notes)
       rt::say(stderr, "note: " + rt::printable(note) + "\n");

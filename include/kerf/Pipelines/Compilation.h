@@ -77,9 +77,9 @@ struct CompilationOptions {
   std::string givenPlanPath;
   /// As LLVM names it; "host" for this machine.
   std::string targetCpu = "host";
-  /// An op, by its name in plan.json, or an output of the model or of one of its
-  /// nodes, of which is asked what its choices cost (kerf/Plan/Explain.h) once
-  /// the plan is lowered; empty: none. Not of a plan that is given.
+  /// An op, by its name in plan.json, or an output of the model or of one of
+  /// its nodes, of which is asked what its choices cost (kerf/Plan/Explain.h)
+  /// once the plan is lowered; empty: none. Not of a plan that is given.
   std::string explain;
   /// Where compiled kernels are kept for compilations to come.
   ObjectCacheOptions objectCache;

@@ -206,8 +206,8 @@ public:
   mlir::FailureOr<PlanResult>
   runWithout(int64_t laidOutBytes, mlir::ModuleOp target, std::string &message);
   /// What each choice of an op would cost, given the candidate of the plan that
-  /// was given last (Explain.h). Failure: no op, or input, is called `name`, and
-  /// `message` says so.
+  /// was given last (Explain.h). Failure: no op, or input, is called `name`,
+  /// and `message` says so.
   mlir::FailureOr<Explanation> explain(llvm::StringRef name,
                                        std::string &message);
 

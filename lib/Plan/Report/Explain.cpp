@@ -99,8 +99,8 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
     if (own.contains_insensitive(name))
       holding.push_back(names[value].str());
   }
-  message = ("option explain: no op, input or output is called '" + name + "'")
-                .str();
+  message =
+      ("option explain: no op, input or output is called '" + name + "'").str();
   std::string close = closestName(name.str(), all);
   if (names.find(baseOf(name)) && baseOf(name) != name) {
     std::vector<std::string> numbered;
@@ -201,8 +201,8 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
   forced.summary.microBatches = found.summary.microBatches;
   if (allowed.isForbidden(choice)) {
     forced.summary.status = Status::Infeasible;
-    forced.summary.reason = options.hints.empty() ? "no plan can have it"
-                                                  : "a hint rules it out";
+    forced.summary.reason =
+        options.hints.empty() ? "no plan can have it" : "a hint rules it out";
   } else if (isStopped()) {
     forced.summary.reason = "not searched: planning was ended";
   } else {
@@ -244,8 +244,7 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
 }
 
 FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
-  Value value =
-      findValue(function, names, name, /*anyNumber=*/false, message);
+  Value value = findValue(function, names, name, /*anyNumber=*/false, message);
   if (!value)
     return failure();
   Attempt &found = *written;
@@ -253,8 +252,8 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
   result.op = opNameOf(value, names, isTraining());
   for (Value other : valuesOf(function)) {
     OpName own = opNameOf(other, names, isTraining());
-    bool isFirst = !other.getDefiningOp() ||
-                   cast<OpResult>(other).getResultNumber() == 0;
+    bool isFirst =
+        !other.getDefiningOp() || cast<OpResult>(other).getResultNumber() == 0;
     if (isFirst && own.name != result.op.name &&
         baseOf(own.name) == baseOf(result.op.name))
       result.alike.push_back(own);
@@ -279,8 +278,8 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
   const dist::Mesh &mesh = found.graph->candidate.mesh;
   auto meshAttr = dist::MeshAttr::get(function.getContext(), mesh);
   auto textOf = [&](LayoutId layout) {
-    return shardingText(dist::ShardingAttr::get(
-        function.getContext(), meshAttr, found.graph->layouts[layout]));
+    return shardingText(dist::ShardingAttr::get(function.getContext(), meshAttr,
+                                                found.graph->layouts[layout]));
   };
   isAlone = true;
   explained = value;

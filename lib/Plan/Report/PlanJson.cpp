@@ -107,7 +107,8 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
   for (int64_t index = 0; index < int64_t(function.getNumResults()); ++index)
     values.push_back(json::Object{
         {"name", "output:" + std::to_string(index)},
-        {"sharding", shardingText(function.getResultAttr(index, dist::kSharding))}});
+        {"sharding",
+         shardingText(function.getResultAttr(index, dist::kSharding))}});
   return values;
 }
 
