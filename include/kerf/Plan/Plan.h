@@ -127,6 +127,14 @@ struct CandidateSummary {
 struct StageSummary {
   int64_t index = 0, nodes = 0, flops = 0;
   double seconds = 0;
+  /// What it computes of micro-batches, in order, and when of the step; what
+  /// runs once per step comes behind that of all stages.
+  struct Run {
+    cost::Phase phase;
+    int64_t microBatch;
+    double beginSeconds, endSeconds;
+  };
+  std::vector<Run> runs;
 };
 
 /// A block of the forward pass that is computed again (Recompute.h).
