@@ -89,9 +89,9 @@ private:
 };
 } // namespace
 
-static void printKey(
-    llvm::raw_ostream &out,
-    llvm::ArrayRef<std::pair<std::string, std::string>> kindsAndTexts) {
+static void
+printKey(llvm::raw_ostream &out,
+         llvm::ArrayRef<std::pair<std::string, std::string>> kindsAndTexts) {
   out << "<p class=key>";
   for (const auto &[kind, text] : kindsAndTexts)
     out << "<span class=" << kind << "></span>" << escapeHtml(text);
@@ -102,15 +102,14 @@ static void printKey(
 // Devices
 //===----------------------------------------------------------------------===//
 
-void kerf::tool::drawDevices(llvm::raw_ostream &out,
-                             const json::Object &root) {
+void kerf::tool::drawDevices(llvm::raw_ostream &out, const json::Object &root) {
   const json::Object *mesh = root.getObject("mesh");
   std::vector<std::pair<std::string, int64_t>> axes; // without stages
   int64_t stages = 1, inside = 1;
   for (const json::Value &name : listOf(&root, "mesh_axes")) {
     std::string axis = name.getAsString().value_or("").str();
-    int64_t size = std::clamp<int64_t>(
-        int64_t(numberAt(mesh, {axis})), 1, kMaxDevices + 1);
+    int64_t size = std::clamp<int64_t>(int64_t(numberAt(mesh, {axis})), 1,
+                                       kMaxDevices + 1);
     if (axis == "pp")
       stages = size;
     else if (size > 1) {
@@ -125,9 +124,10 @@ void kerf::tool::drawDevices(llvm::raw_ostream &out,
   int64_t rows = inside / columns;
   constexpr double kGap = 14, kHead = 30, kMaxCell = 46;
   int64_t inRow = std::min<int64_t>(
-      stages, std::max<int64_t>(1, int64_t(kWidth / (double(columns) * 24 + kGap))));
-  double cell = std::min(
-      kMaxCell, (kWidth / double(inRow) - kGap) / double(columns));
+      stages,
+      std::max<int64_t>(1, int64_t(kWidth / (double(columns) * 24 + kGap))));
+  double cell =
+      std::min(kMaxCell, (kWidth / double(inRow) - kGap) / double(columns));
   double blockHeight = kHead + double(rows) * cell * 0.6;
   std::string across = axes.empty() ? "" : axes.back().first, down;
   for (const auto &axis : llvm::ArrayRef(axes).drop_back(!axes.empty()))
@@ -159,8 +159,7 @@ void kerf::tool::drawDevices(llvm::raw_ostream &out,
       }
       picture.box(left + double(device % columns) * cell,
                   top + 20 + double(device / columns) * cell * 0.6, cell - 2,
-                  cell * 0.6 - 2, kClasses[stage % std::size(kClasses)],
-                  title);
+                  cell * 0.6 - 2, kClasses[stage % std::size(kClasses)], title);
     }
   }
 }
@@ -178,9 +177,9 @@ struct Run {
 };
 } // namespace
 
-static std::vector<Run> runsOf(
-    const json::Array &values,
-    llvm::function_ref<std::string(const json::Object *)> whatOf) {
+static std::vector<Run>
+runsOf(const json::Array &values,
+       llvm::function_ref<std::string(const json::Object *)> whatOf) {
   std::vector<Run> runs;
   for (auto [number, value] : llvm::enumerate(values)) {
     const json::Object *entry = value.getAsObject();
@@ -229,9 +228,8 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
     bool hasOwn = number < std::size(kClasses);
     colours[entry.first] = hasOwn ? kClasses[number] : kRest;
     if (hasOwn)
-      key.push_back({colours[entry.first], entry.first + " (" +
-                                               std::to_string(entry.second) +
-                                               ")"});
+      key.push_back({colours[entry.first],
+                     entry.first + " (" + std::to_string(entry.second) + ")"});
   }
   if (byCount.size() > std::size(kClasses))
     key.push_back({kRest, "other"});
@@ -258,8 +256,8 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
     }
     for (const Run &run : shardings)
       picture.box(double(run.begin) * unit, top,
-                  double(run.end - run.begin) * unit, kStrip,
-                  colours[run.what], titleOf(run));
+                  double(run.end - run.begin) * unit, kStrip, colours[run.what],
+                  titleOf(run));
     const json::Array &sent =
         listOf(plan.getObject("communication"), "collectives");
     double most = 0;
@@ -275,14 +273,14 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
       double bytes = numberAt(move, {"bytes_per_rank"});
       std::string axes;
       for (const json::Value &axis : listOf(move, "axes"))
-        axes += (axes.empty() ? "" : ", ") + axis.getAsString().value_or("").str();
+        axes +=
+            (axes.empty() ? "" : ", ") + axis.getAsString().value_or("").str();
       picture.box(double(place->second) * unit, top + kStrip + 3,
                   std::max(unit, 2.0),
                   4 + (most > 0 ? (kMarks - 8) * bytes / most : 0), "line",
                   textAt(move, "op") + " over " + axes + " of " +
-                      textAt(move, "tensor") + ", " +
-                      textAt(move, "purpose") + ": " + formatBytes(bytes) +
-                      " per rank");
+                      textAt(move, "tensor") + ", " + textAt(move, "purpose") +
+                      ": " + formatBytes(bytes) + " per rank");
     }
   }
   printKey(out, key);
@@ -315,8 +313,8 @@ static std::vector<Row> rowsOfPlan(const json::Object &plan, double step) {
     for (const json::Value &each : listOf(stage, "runs")) {
       const json::Object *run = each.getAsObject();
       std::string phase = textAt(run, "phase"),
-                  micro = std::to_string(
-                      int64_t(numberAt(run, {"micro_batch"})));
+                  micro =
+                      std::to_string(int64_t(numberAt(run, {"micro_batch"})));
       row.bars.push_back({numberAt(run, {"begin_seconds"}),
                           numberAt(run, {"end_seconds"}),
                           phase == "forward" ? "a" : "b",
@@ -347,13 +345,13 @@ static std::vector<Row> rowsOfRun(const json::Object &run) {
                       int64_t(numberAt(instruction, {"micro_batch"})));
       double seconds = numberAt(instruction, {"seconds"});
       bool computes = op == "run";
-      row.bars.push_back({at, at + seconds,
-                          computes                       ? "a"
-                          : op == "send" || op == "recv" ? "b"
-                                                         : "c",
-                          op + ", micro-batch " + micro + ": " +
-                              formatSeconds(seconds),
-                          computes ? micro : ""});
+      row.bars.push_back(
+          {at, at + seconds,
+           computes                       ? "a"
+           : op == "send" || op == "recv" ? "b"
+                                          : "c",
+           op + ", micro-batch " + micro + ": " + formatSeconds(seconds),
+           computes ? micro : ""});
       at += seconds;
     }
   }
