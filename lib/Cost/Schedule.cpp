@@ -95,6 +95,7 @@ struct Simulation {
   std::vector<Int128> linkFree[kNumPhases];
   std::vector<Int128> clock, busy;
   std::vector<size_t> next;
+  std::vector<std::vector<ScheduleResult::Span>> spans;
 
   Simulation(const Schedule &schedule, llvm::ArrayRef<StageTimes> times)
       : schedule(schedule), times(times),
@@ -178,6 +179,7 @@ void Simulation::execute(int64_t stage, const Instruction &instruction,
                                   : times[v].backwardWeight;
   Int128 end = start + duration;
   clock[stage] = end;
+  spans[stage].push_back({saturate(start), saturate(end)});
   busy[stage] += duration;
   size_t here = slot(v, instruction.microBatch);
   ended[phase][here] = end;
@@ -204,6 +206,7 @@ kerf::cost::simulate(const Schedule &schedule,
   sim.clock.assign(sim.numStages, 0);
   sim.busy.assign(sim.numStages, 0);
   sim.next.assign(sim.numStages, 0);
+  sim.spans.resize(sim.numStages);
 
   // What a stage finishes may unblock the stages next to it (in a ring, when
   // there are several chunks).
@@ -237,6 +240,7 @@ kerf::cost::simulate(const Schedule &schedule,
   ScheduleResult result;
   Int128 makespan = *std::max_element(sim.clock.begin(), sim.clock.end());
   result.makespan = saturate(makespan);
+  result.spans = std::move(sim.spans);
   Int128 idleSum = 0;
   // Memory of a micro-batch is free after its last phase.
   Phase last = sim.hasPhase[2] ? Phase::BackwardWeight : Phase::Backward;

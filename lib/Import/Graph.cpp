@@ -407,6 +407,10 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
                           StringRef name) {
   if (const onnx::FunctionProto *called = functionFor(proto))
     return importCall(proto, *called, scope, name);
+  if (!scope.parent && callStack.empty())
+    for (const std::string &output : proto.output())
+      if (!output.empty())
+        report.nodeOfOutput.try_emplace(output, name.str());
   StringRef domain = domainOf(proto);
   ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
                           proto.op_type()];

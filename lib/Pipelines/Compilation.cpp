@@ -322,7 +322,11 @@ void Compilation::addPlanning(OpPassManager &passes, plan::PlanRun &run) const {
 
 Outcome Compilation::makePlan() {
   plan::PlanRun run;
-  run.mayGoOn = mayGoOn;
+  run.mayGoOn = mayGoOn || !options.explain.empty();
+  if (!options.explain.empty())
+    if (std::string wrong = plan::checkExplained(module.get(), explainedName());
+        !wrong.empty())
+      return failWith(Outcome::WrongUsage, wrong);
   Outcome outcome = runPasses(
       "plan", [&](OpPassManager &passes) { addPlanning(passes, run); },
       [&]() -> std::optional<Outcome> {
@@ -343,6 +347,31 @@ Outcome Compilation::makePlan() {
     planningNotes.push_back(
         "option recompute: the forward pass has no blocks of which the "
         "backward pass reads more than what goes in and out");
+  return Outcome::Fine;
+}
+
+std::string Compilation::explainedName() const {
+  // What the model computes has the names of nodes.
+  auto node = report.nodeOfOutput.find(options.explain);
+  return node == report.nodeOfOutput.end() ||
+                 plan::checkExplained(planning ? planning->getModule()
+                                               : module.get(),
+                                      options.explain)
+                     .empty()
+             ? options.explain
+             : node->second;
+}
+
+Outcome Compilation::runExplain() {
+  if (options.explain.empty())
+    return Outcome::Fine;
+  Timer timer(*this, "explain");
+  std::string message;
+  FailureOr<plan::Explanation> found =
+      planning->explain(explainedName(), message);
+  if (failed(found))
+    return failWith(Outcome::WrongUsage, message);
+  explanation = std::move(*found);
   return Outcome::Fine;
 }
 
@@ -493,7 +522,12 @@ Outcome Compilation::runUntil(StringRef phase) {
       if (each == phase)
         break;
     }
-    return planning ? obeyLimit(timesBefore, dumpsBefore) : Outcome::Fine;
+    if (Outcome outcome = planning && memoryLimit()
+                              ? obeyLimit(timesBefore, dumpsBefore)
+                              : Outcome::Fine;
+        outcome != Outcome::Fine)
+      return outcome;
+    return planning && phase == "lower" ? runExplain() : Outcome::Fine;
   }
   return fail(Outcome::WrongUsage, "option stop-after: no phase '" + phase +
                                        "', expected one of " + names);

@@ -75,6 +75,18 @@ static json::Array recomputedArray(const plan::PlanResult &plan) {
   return array;
 }
 
+/// What a stage computes of micro-batches, and when of a step.
+static json::Array runsArray(const plan::StageSummary &stage) {
+  json::Array runs;
+  for (const plan::StageSummary::Run &run : stage.runs)
+    runs.push_back(json::Object{
+        {"phase", run.phase == cost::Phase::Forward ? "forward" : "backward"},
+        {"micro_batch", run.microBatch},
+        {"begin_seconds", run.beginSeconds},
+        {"end_seconds", run.endSeconds}});
+  return runs;
+}
+
 static std::string scheduleName(const plan::PlanResult &plan) {
   if (plan.isTraining)
     return plan.stages.size() > 1 || plan.microBatches > 1
@@ -102,14 +114,19 @@ json::Object kerf::planDocument(const CompilationOptions &options,
   for (llvm::StringRef name : plan::partNames(plan.zero))
     inParts.push_back(name);
   json::Array stages;
-  for (const plan::StageSummary &stage : plan.stages)
-    stages.push_back(json::Object{
+  for (const plan::StageSummary &stage : plan.stages) {
+    json::Object entry{
         {"index", stage.index},
         {"devices", options.plan.devices /
                         std::max<int64_t>(int64_t(plan.stages.size()), 1)},
         {"nodes", stage.nodes},
         {"flops", stage.flops},
-        {"seconds", stage.seconds}});
+        {"seconds", stage.seconds}};
+    // Of one run there is nothing to say.
+    if (plan.stages.size() > 1 || stage.runs.size() > 2)
+      entry["runs"] = runsArray(stage);
+    stages.push_back(std::move(entry));
+  }
   json::Array memory;
   for (const plan::PlanResult::Memory &stage : plan.memory)
     memory.push_back(json::Object{{"parameters", stage.parameters},

@@ -14,6 +14,8 @@
 #include "Stages/StageBounds.h"
 #include "Stages/Stages.h"
 
+#include "kerf/Plan/Explain.h"
+
 namespace kerf::plan {
 
 /// A candidate mesh with what became of it.
@@ -77,6 +79,8 @@ public:
   void write(Attempt &best, mlir::ModuleOp target);
   /// See Planning; of the plan that was written last.
   void reject(int64_t laidOutBytes);
+  mlir::FailureOr<Explanation> explain(llvm::StringRef name,
+                                       std::string &message);
   /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
   /// Where nothing is predicted to fit: searches once more for what is laid out
@@ -160,7 +164,10 @@ private:
   }
   /// The cheapest plan so far; infinity without one.
   double incumbent() const {
-    double best = costElsewhere;
+    double best = std::numeric_limits<double>::infinity();
+    if (isAlone)
+      return best;
+    best = costElsewhere;
     for (const Attempt &attempt : attempts)
       if (attempt.summary.reason.empty())
         best = std::min(best, attempt.summary.cost);
@@ -168,6 +175,10 @@ private:
   }
   void report() const;
   int64_t minMemory() const;
+  /// The best plan of a candidate with one choice of a node of its Problem
+  /// (Report/Explain.cpp). `seconds`: as the deadline of an attempt.
+  void force(Attempt &found, uint32_t node, uint32_t choice, double seconds,
+             ExplainedChoice &result);
 
   mlir::func::FuncOp function;
   const PlanOptions &options;
@@ -196,6 +207,9 @@ private:
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   double costElsewhere = std::numeric_limits<double>::infinity();
+  /// What is searched has a cost of its own to find, whatever others cost.
+  bool isAlone = false;
+  mlir::Value explained; ///< whose op explain() is about
 };
 
 /// Cheaper first; ties by bytes, then time, then order.

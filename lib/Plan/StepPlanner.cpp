@@ -445,6 +445,10 @@ FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
   return planner->run(target, error, message);
 }
 
+FailureOr<Explanation> Planning::explain(StringRef name, std::string &message) {
+  return (tighter ? *tighter : *planner).explain(name, message);
+}
+
 /// Shares of the limit for which plans are searched once more where those for
 /// the limit itself have all taken too much: which solutions a search comes
 /// upon depends on the limit, and what keeps a tighter one keeps this one.

@@ -38,6 +38,11 @@ public:
   void noteLaidOut(int64_t bytes, const std::string &name);
   /// The mesh of the plan that was written last.
   const std::string &nameOfWritten() const { return writtenName; }
+  /// See Planning.
+  mlir::FailureOr<Explanation> explain(llvm::StringRef name,
+                                       std::string &message) {
+    return written->planner->explain(name, message);
+  }
   /// What every plan costs at least.
   double lowerBound() const;
   /// Seconds that other planners may take after this one; 0: none are left.

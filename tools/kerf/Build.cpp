@@ -1,6 +1,7 @@
 //===- Build.cpp - inspect, plan, compile ---------------------------------===//
 #include "../SpellFlags.h"
 #include "Commands.h"
+#include "Explain.h"
 #include "Output.h"
 #include "PlanReport.h"
 #include "Progress.h"
@@ -13,8 +14,7 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// Commands that need only shapes work without the files of external data.
-static CompilationOptions shapesAlone(const Options &options) {
+CompilationOptions kerf::tool::shapesAlone(const Options &options) {
   CompilationOptions result = compilationOptions(options);
   result.import.allowAbsentData = true;
   return result;
@@ -121,6 +121,14 @@ static void printPipelines(llvm::raw_ostream &out,
 }
 
 int kerf::tool::plan(const Options &options) {
+  if (!options.whatIf.empty())
+    return planWhatIf(options);
+  bool isExplained = !options.explain.empty();
+  if (isExplained && options.solver == "random")
+    throw Failure{kUsage,
+                  "--explain: --solver=random takes any plan, of which none is "
+                  "the best of its kind",
+                  {}};
   CompilationOptions compile = shapesAlone(options);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
@@ -140,11 +148,15 @@ int kerf::tool::plan(const Options &options) {
   PrintableStream out(llvm::outs());
   if (!options.json)
     printPipelines(out, compilation, options);
-  if (options.json)
+  if (isExplained && options.json)
+    printExplanationJson(llvm::outs(), compilation);
+  else if (isExplained && !options.quiet)
+    printExplanation(out, compilation, options.verbose);
+  else if (options.json)
     llvm::outs() << json;
   else if (!options.quiet)
     printPlan(out, compilation.getPlanJson(), options.verbose);
-  if (options.train && !options.json && !options.quiet)
+  if (options.train && !isExplained && !options.json && !options.quiet)
     printTrained(out, compilation.getTraining(), options.verbose);
   llvm::outs().flush();
   return kFine;

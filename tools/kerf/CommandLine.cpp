@@ -15,6 +15,7 @@
 #include "Commands.h"
 #include "Files.h"
 #include "Output.h"
+#include "Report.h"
 #include "Setup.h"
 
 #include "kerf/Format/Schemas.h"
@@ -133,6 +134,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addState(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
+  addQuestions(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output,
                   "Write plan.json here, with --stop-after the IR");
@@ -281,9 +283,12 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
     if (argc > 1 && argv[1][0] != '-' && !hasCommand)
       message = unknownCommand(app, argv[1]);
-    rt::say(stderr, "error: " + rt::printable(message) + "\nnote: see kerf" +
-                        (hasCommand ? " " : "") + (hasCommand ? argv[1] : "") +
-                        " --help\n");
+    std::string reads;
+    if (hasCommand && argv[1] == std::string("report"))
+      reads = std::string("\nnote: ") + kReportReads;
+    rt::say(stderr, "error: " + rt::printable(message) + reads +
+                        "\nnote: see kerf" + (hasCommand ? " " : "") +
+                        (hasCommand ? argv[1] : "") + " --help\n");
     return kUsage;
   } catch (const Failure &failure) {
     return printFailure(failure);

@@ -67,8 +67,9 @@ static void refuseOwnJson(const std::string &path) {
         kUsage,
         path + ": is a plan, expected an ONNX model",
         {"--plan=" + path + " behind a model uses it; kerf report shows it"}};
-  for (const Schema &known : {runSchema, machineSchema, trainSchema,
-                              verifySchema, inspectSchema, checkpointSchema})
+  for (const Schema &known :
+       {runSchema, machineSchema, trainSchema, verifySchema, inspectSchema,
+        checkpointSchema, explainSchema, whatIfSchema})
     if (is(known))
       throw Failure{
           kUsage, path + ": is " + schema + ", expected an ONNX model", {}};

@@ -159,6 +159,26 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group("Inspection");
 }
 
+void kerf::tool::addQuestions(CLI::App &app, Options &o) {
+  const char *group = "Questions";
+  CLI::Option *explain =
+      app.add_option("--explain", o.explain,
+                     "For each way to cut this op (a node, or an output of "
+                     "one) what the best plan costs in which it is cut so")
+          ->group(group);
+  CLI::Option *whatIf =
+      app.add_option("--what-if", o.whatIf,
+                     "Plan again with changes, as memory=40GiB,devices=16, of "
+                     "memory, devices, machine, batch and open dimensions; "
+                     "repeatable")
+          ->excludes(explain)
+          ->group(group);
+  for (const char *name : {"--plan", "--stop-after"})
+    for (CLI::Option *question : {explain, whatIf})
+      question->excludes(app.get_option(name));
+  whatIf->excludes(app.get_option("--print-pipeline"));
+}
+
 void kerf::tool::addPhases(CLI::App &app, Options &o) {
   app.add_option(
          "--stop-after", o.stopAfter,

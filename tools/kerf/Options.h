@@ -54,7 +54,10 @@ struct Options {
   int64_t promptTokens = 0; ///< in a step of the prompt; 0: no program
   // Planning.
   std::string devices = "1";
-  bool devicesGiven = false; ///< else a given plan has the number
+  bool devicesGiven = false;     ///< else a given plan has the number
+  bool devicesOfMachine = false; ///< the number is the machine's
+  std::string explain;           ///< an op, by its name
+  std::vector<std::string> whatIf;
   std::string machine, mesh, planFile;
   std::vector<std::string> shards;
   std::string solver = "auto", costModel = "ring", objective = "time";
@@ -112,6 +115,8 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
+/// What is asked of plans besides: `plan` alone, behind addPhases().
+void addQuestions(CLI::App &app, Options &options);
 /// A model in training form, where it is not trained.
 void addForms(CLI::App &app, Options &options);
 /// Outputs that are inputs of the next step.

@@ -37,6 +37,7 @@ private:
 static const char *wordsFor(llvm::StringRef phase) {
   return phase == "import"    ? "importing"
          : phase == "plan"    ? "planning"
+         : phase == "explain" ? "explaining"
          : phase == "package" ? "compiling"
                               : nullptr;
 }
@@ -88,7 +89,7 @@ void Progress::begin(const std::string &name) {
   stopped |= interrupt && searchStopped;
   interrupt.reset();
   // A plan that did not fit once it was laid out is searched again.
-  if (name == "plan") {
+  if (name == "plan" || name == "explain") {
     searchStopped = false;
     interrupt = std::make_unique<Interrupt>();
   }

@@ -17,15 +17,20 @@
 using namespace kerf::tool;
 namespace json = llvm::json;
 
+const char *const kerf::tool::kReportReads =
+    "kerf report reads what kerf plan -o plan.json and kerf run or kerf train "
+    "--stats=run.json write; --html=FILE makes a page of it";
+
 static Document readDocument(const std::string &path) {
   if (isPackage(path))
     throw Failure{kUsage,
                   path + ": is a folder, expected plan.json or run.json",
-                  {"kerf run --stats=run.json writes what a run measured"}};
+                  {kReportReads}};
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
-    throw Failure{
-        kUsage, path + ": cannot open: " + buffer.getError().message(), {}};
+    throw Failure{kUsage,
+                  path + ": cannot open: " + buffer.getError().message(),
+                  {kReportReads}};
   auto value = kerf::parseJson((*buffer)->getBuffer());
   if (!value) {
     std::string why = llvm::toString(value.takeError()), unread;
@@ -38,7 +43,7 @@ static Document readDocument(const std::string &path) {
     throw Failure{kUsage,
                   path + ": is not valid JSON: " + why +
                       ", expected plan.json or run.json",
-                  {}};
+                  {kReportReads}};
   }
   json::Object *root = value->getAsObject();
   std::string schema = root ? textAt(root, "schema") : "";
@@ -59,7 +64,7 @@ static Document readDocument(const std::string &path) {
                 path + ": schema is \"" + schema + "\", expected \"" +
                     kerf::planSchema.text() + "\" or \"" +
                     kerf::runSchema.text() + "\"",
-                {}};
+                {kReportReads}};
 }
 
 double kerf::tool::numberAt(const json::Object *object,
@@ -91,7 +96,9 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
     return "not predicted for this cut";
   if (!objective->get("lower_bound"))
     return cost("cost") + ", no bound: the plan was given";
-  if (numberAt(objective, {"lower_bound"}) <= 0)
+  // That a plan costs nothing needs no proof.
+  if (numberAt(objective, {"lower_bound"}) <= 0 &&
+      numberAt(objective, {"cost"}) > 0)
     return cost("cost") + ", no bound yet: the search was ended early";
   double gap = numberAt(objective, {"gap"});
   return cost("cost") + ", proven bound " + cost("lower_bound") +

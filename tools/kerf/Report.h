@@ -60,6 +60,9 @@ double numberAt(const llvm::json::Object *object,
                 llvm::ArrayRef<llvm::StringRef> path);
 std::string textAt(const llvm::json::Object *object, llvm::StringRef key);
 
+/// Which commands write what `kerf report` reads.
+extern const char *const kReportReads;
+
 /// The measurements of a run, as `kerf run` prints them.
 void printRun(llvm::raw_ostream &out, const llvm::json::Object &run);
 /// Both documents side by side, then the rows that only one of them has; as

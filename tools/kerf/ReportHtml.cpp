@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "PlanReport.h"
 #include "Report.h"
-
-#include "kerf/rt/printable.h"
+#include "ReportDrawing.h"
 
 #include "Options.h"
 
@@ -29,28 +28,7 @@ code { font-size: .92em; } details summary { cursor: pointer; })";
 
 namespace {
 
-std::string escape(llvm::StringRef raw) {
-  std::string text = kerf::rt::printable(raw.str());
-  std::string result;
-  for (char c : text)
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    default:
-      result += c;
-    }
-  return result;
-}
+std::string escape(llvm::StringRef raw) { return escapeHtml(raw); }
 
 /// Parts of a whole, in the colours of their classes.
 struct Part {
@@ -143,7 +121,7 @@ void Page::head() {
   std::string name = escape(textAt(model, "name"));
   out << "<!doctype html>\n<html lang=en><meta charset=utf-8><title>" << name
       << (document.isPlan() ? " - plan" : " - run") << "</title><style>"
-      << kStyle << "</style>\n<h1>" << name << ": "
+      << kStyle << kDrawingStyle << "</style>\n<h1>" << name << ": "
       << escape(meshText(root.getObject("mesh"))) << " on "
       << plural(int64_t(numberAt(&root, {"devices"})), "device") << "</h1>\n"
       << "<p class=quiet>" << (document.isPlan() ? "plan" : "run") << " of "
@@ -363,7 +341,11 @@ void Page::values() {
 void Page::print() {
   head();
   time();
+  drawDevices(out, root);
+  drawSchedule(out, root);
   stages();
+  if (document.isPlan())
+    drawValues(out, root);
   collectives();
   memory();
   ranks();

@@ -275,7 +275,7 @@ static void takeMachine(Options &o) {
   if (o.devicesGiven || o.machine.empty() || o.machine == "cpu")
     return;
   o.devices = std::to_string(readMachine(o.machine, 0).numDevices());
-  o.devicesGiven = true;
+  o.devicesGiven = o.devicesOfMachine = true;
 }
 
 void kerf::tool::takeDevices(Options &o) {
@@ -446,6 +446,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   if (o.asInference)
     result.import.trainingForms = ImportOptions::TrainingForms::AsInference;
   result.failPhase = o.failPhase;
+  result.explain = o.explain;
   return result;
 }
 

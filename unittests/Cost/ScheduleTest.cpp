@@ -96,6 +96,22 @@ TEST(Schedule, SplitBackward) {
   EXPECT_EQ(result.activationsHeld[0], 2);
 }
 
+// When each instruction runs, by hand: forward 2, backward 3, a send 1.
+TEST(Schedule, Spans) {
+  std::vector<StageTimes> times(2, StageTimes{2, 3, 0, 1, 1});
+  ScheduleResult result =
+      simulateOrFail(buildSchedule(ScheduleKind::OneFOneB, 2, 2), times);
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> spans;
+  for (const auto &list : result.spans) {
+    spans.emplace_back();
+    for (const ScheduleResult::Span &span : list)
+      spans.back().push_back({span.begin, span.end});
+  }
+  EXPECT_EQ(spans, (decltype(spans){{{0, 2}, {2, 4}, {9, 12}, {14, 17}},
+                                    {{3, 5}, {5, 8}, {8, 10}, {10, 13}}}));
+  EXPECT_EQ(result.makespan, 17);
+}
+
 // Two chunks on two stages: virtual stages 0..3 in a ring.
 TEST(Schedule, Chunks) {
   Schedule schedule = {{{Phase::Forward, 0, 0}, {Phase::Forward, 0, 1}},

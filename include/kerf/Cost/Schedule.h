@@ -65,6 +65,11 @@ struct StageTimes {
 
 struct ScheduleResult {
   int64_t makespan = 0;
+  /// When each instruction of the schedule begins and ends, in its shape.
+  struct Span {
+    int64_t begin = 0, end = 0;
+  };
+  std::vector<std::vector<Span>> spans;
   /// Per stage: makespan - time spent working.
   std::vector<int64_t> idle;
   /// Per stage: most micro-batches whose forward is done or running and whose

@@ -39,6 +39,8 @@ inline constexpr Schema checkpointSchema{"kerf.checkpoint", 1,
 inline constexpr Schema trainSchema{"kerf.train", 1, ""};
 inline constexpr Schema verifySchema{"kerf.verify", 1, ""};
 inline constexpr Schema inspectSchema{"kerf.inspect", 1, ""};
+inline constexpr Schema explainSchema{"kerf.explain", 1, ""};
+inline constexpr Schema whatIfSchema{"kerf.what-if", 1, ""};
 
 enum class SchemaMatch { Same, OtherVersion, OtherFormat };
 

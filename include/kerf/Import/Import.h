@@ -108,6 +108,8 @@ struct ImportReport {
   std::vector<std::string> numbers;
   /// Notes on the file that are no errors.
   std::vector<std::string> notes;
+  /// The node that defines an output of a node of the main graph.
+  std::map<std::string, std::string> nodeOfOutput;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;

@@ -15,7 +15,7 @@
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Import/State.h"
 #include "kerf/Lower/ObjectCache.h"
-#include "kerf/Plan/Plan.h"
+#include "kerf/Plan/Explain.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -77,6 +77,10 @@ struct CompilationOptions {
   std::string givenPlanPath;
   /// As LLVM names it; "host" for this machine.
   std::string targetCpu = "host";
+  /// An op, by its name in plan.json, or an output of the model or of one of
+  /// its nodes, of which is asked what its choices cost (kerf/Plan/Explain.h)
+  /// once the plan is lowered; empty: none. Not of a plan that is given.
+  std::string explain;
   /// Where compiled kernels are kept for compilations to come.
   ObjectCacheOptions objectCache;
   /// Kernels for CUDA GPUs (docs/Cuda.md) instead of this CPU's.
@@ -142,6 +146,8 @@ public:
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
   const llvm::json::Object &getPlanJson() const { return planJson; }
+  /// The answer to CompilationOptions::explain.
+  const plan::Explanation &getExplanation() const { return explanation; }
   /// Notes of the phases so far for the user, one line each.
   std::vector<std::string> getNotes() const;
   /// The pipelines of the phases that ran, as --pass-pipeline of kerf-opt takes
@@ -190,6 +196,9 @@ private:
   /// then the search goes on, until what is laid out keeps the limit.
   Outcome obeyLimit(size_t timesBefore, size_t dumpsBefore);
   Outcome planWithout(int64_t laidOutBytes);
+  /// The name of a value that CompilationOptions::explain means.
+  std::string explainedName() const;
+  Outcome runExplain();
   void takePlanned(plan::PlanResult result);
   /// The lines of a message, the first an error about the model.
   Outcome failWith(Outcome outcome, const llvm::Twine &message);
@@ -204,6 +213,7 @@ private:
   /// The search for a plan, where it may have to go on.
   std::unique_ptr<plan::Planning> planning;
   bool mayGoOn = false;
+  plan::Explanation explanation;
   llvm::json::Object planJson;
   std::vector<std::string> lines;
   std::vector<std::string> trainingNotes, planningNotes, packagingNotes;

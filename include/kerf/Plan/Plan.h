@@ -127,6 +127,14 @@ struct CandidateSummary {
 struct StageSummary {
   int64_t index = 0, nodes = 0, flops = 0;
   double seconds = 0;
+  /// What it computes of micro-batches, in order, and when of the step; what
+  /// runs once per step comes behind that of all stages.
+  struct Run {
+    cost::Phase phase;
+    int64_t microBatch;
+    double beginSeconds, endSeconds;
+  };
+  std::vector<Run> runs;
 };
 
 /// A block of the forward pass that is computed again (Recompute.h).
@@ -183,6 +191,7 @@ mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
                                        PlanError &error, std::string &message);
 
 class StepPlanner;
+struct Explanation;
 
 /// A search that can go on: what is laid out for a plan is known once it is
 /// lowered, and where that is more than the limit, the next best plan is asked
@@ -204,6 +213,11 @@ public:
   /// what was.
   mlir::FailureOr<PlanResult>
   runWithout(int64_t laidOutBytes, mlir::ModuleOp target, std::string &message);
+  /// What each choice of an op would cost, given the candidate of the plan that
+  /// was given last (Explain.h). Failure: no op, or input, is called `name`,
+  /// and `message` says so.
+  mlir::FailureOr<Explanation> explain(llvm::StringRef name,
+                                       std::string &message);
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -140,6 +140,11 @@ public:
   LayoutTable layouts;
   Problem problem;
 
+  /// The node of the Problem whose choice says how a value is made: that of its
+  /// op, or its own if it is an argument.
+  uint32_t nodeOf(mlir::Value value) const {
+    return providerOf(value, /*throughShared=*/false).node;
+  }
   /// Layout of each operand and result of an op, or of an argument, under a
   /// solution.
   LayoutId resultLayout(const Solution &solution, mlir::Value value) const;

@@ -14,6 +14,7 @@
 #include "../WriteBack.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
+#include "ShardingText.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
@@ -41,16 +42,6 @@ static constexpr StringRef kPlanKeys[] = {"schema",    "mesh",
                                           "time",      "communication",
                                           "zero",      "recompute",
                                           "in_parts",  "planning_seconds"};
-
-/// [{"tp"}, {}], as in IR.
-static std::string textOf(Attribute attr) {
-  std::string text;
-  llvm::raw_string_ostream(text) << attr;
-  StringRef view = text;
-  view.consume_front("#dist.sharding<");
-  view.consume_back(">");
-  return view.str();
-}
 
 static StringRef nameOf(StepPass pass) {
   return pass == StepPass::Forward ? "forward" : "backward";
@@ -80,18 +71,18 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
     for (OpOperand &use : value.getUses())
       if (auto reshard = dyn_cast<dist::ReshardOp>(use.getOwner()))
         if (std::optional<StepPass> pass = parts.passOf(use))
-          gathered[nameOf(*pass)] = textOf(reshard.getTo());
+          gathered[nameOf(*pass)] = shardingText(reshard.getTo());
     return gathered;
   };
   auto add = [&](Value value, Attribute sharding) {
     json::Object entry{{"name", names[value].str()},
                        {"shape", shapeOf(value)},
-                       {"sharding", textOf(sharding)}};
+                       {"sharding", shardingText(sharding)}};
     if (parts.isGatheredPerPass(value)) {
       if (json::Object gathered = gatheredOf(value); !gathered.empty())
         entry["gathered"] = std::move(gathered);
     } else if (dist::ReshardOp shared = sharedReshard(value)) {
-      entry["shared"] = textOf(shared.getTo());
+      entry["shared"] = shardingText(shared.getTo());
     }
     return entry;
   };
@@ -106,7 +97,7 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
       json::Object entry = add(result, results[result.getResultNumber()]);
       json::Object operands;
       for (auto [index, attr] : llvm::enumerate(dist::getOperandShardings(&op)))
-        operands[std::to_string(index)] = textOf(attr);
+        operands[std::to_string(index)] = shardingText(attr);
       if (!operands.empty() && result.getResultNumber() == 0)
         entry["operands"] = std::move(operands);
       if (std::optional<int64_t> stage = dist::findStage(&op))
@@ -117,7 +108,8 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
   for (int64_t index = 0; index < int64_t(function.getNumResults()); ++index)
     values.push_back(json::Object{
         {"name", "output:" + std::to_string(index)},
-        {"sharding", textOf(function.getResultAttr(index, dist::kSharding))}});
+        {"sharding",
+         shardingText(function.getResultAttr(index, dist::kSharding))}});
   return values;
 }
 

@@ -471,6 +471,12 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
   map.stages = candidate.stages;
   map.microBatches = micro;
   map.schedule = cost::buildSchedule(plan.schedule, candidate.stages, micro);
+  for (auto [summary, list, spans] :
+       llvm::zip(plan.stages, map.schedule, best->spans))
+    for (auto [run, span] : llvm::zip(list, spans))
+      summary.runs.push_back({run.phase, run.microBatch,
+                              cost::fromPicoseconds(span.begin),
+                              cost::fromPicoseconds(span.end)});
   auto stageOf = [&](Operation *op) {
     auto found = plan.stageOf.find(op);
     return found == plan.stageOf.end() ? candidate.stages - 1 : found->second;

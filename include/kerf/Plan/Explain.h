@@ -1,0 +1,58 @@
+//===- Explain.h - what each choice of one op would cost --------*- C++ -*-===//
+//
+// Why is this op cut so? The answer of a search is a cost: that of the best
+// plan in which the op is cut in another way. For each choice that the op has
+// on the mesh of the plan found, all others are forbidden in its Problem, which
+// is solved again; the cost, the bound and the memory are those of that search,
+// never a local difference. What is kept of the plan is its candidate: mesh,
+// number of stages and of micro-batches, ZeRO and recomputation. Where the
+// stages are cut is decided anew for each choice.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PLAN_EXPLAIN_H
+#define KERF_PLAN_EXPLAIN_H
+
+#include "kerf/Plan/Plan.h"
+
+namespace kerf::plan {
+
+/// An op, by the name of its first result in plan.json; an input, by its own.
+struct OpName {
+  std::string name;
+  std::string op;    ///< "nn.matmul"; "input"
+  std::string phase; ///< of a training step; else empty
+};
+
+/// One way to cut the op, and the best plan in which it is cut so.
+struct ExplainedChoice {
+  /// Shardings of what it reads and of what it makes, as plan.json has them.
+  std::vector<std::string> operands, results;
+  bool isChosen = false; ///< by the plan found, whose figures these are then
+  /// The cost is known unless there is a reason; status, bound and reason are
+  /// those of a candidate with this choice alone. Memory is predicted.
+  CandidateSummary plan;
+  /// Bytes that a device sends in a step for what the op reads and makes, also
+  /// where other ops share it; counted as the search counts, use by use.
+  int64_t ownBytes = 0;
+  /// Without a plan, where that is proven of memory: what each one needs at
+  /// least. 0: unknown.
+  int64_t leastMemory = 0;
+};
+
+struct Explanation {
+  OpName op;
+  std::vector<std::string> reads, makes; ///< names of values
+  std::vector<OpName> alike;             ///< others of the same node
+  std::vector<ExplainedChoice> choices;  ///< best first
+};
+
+/// Why the function of `module`, which has no plan yet, has no value that
+/// `name` can mean; empty if it has one. Names are those of plan.json and those
+/// of outputs. Of several ops of one node its name alone means the one that
+/// computes most, `NAME#1` the first. Numbers are not looked at: planning adds
+/// some.
+std::string checkExplained(mlir::ModuleOp module, llvm::StringRef name);
+
+} // namespace kerf::plan
+
+#endif // KERF_PLAN_EXPLAIN_H

@@ -1,0 +1,79 @@
+# `kerf plan --what-if`: a row says what `kerf plan` with the changed flags says; what cannot be changed is named before
+# anything is planned; a plan that cannot be is a row.
+#
+# REQUIRES: kerf
+# RUN: %python %s %t %inputs
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models"
+MLP, GPT = MODELS / "mlp/model.onnx", MODELS / "gpt2-small/model.onnx"
+TRAIN = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
+checks = Checks()
+
+
+def facts(row):
+    """What a row has, from it and from plan.json."""
+    sent = row.get("communication", row)
+    peak = row.get("peak_memory_bytes") or max(device["peak"] for device in row["memory"]["per_device"])
+    return {"mesh": row["mesh"], "schedule": row["schedule"], "time": row["time"], "zero": row["zero"], "sent": sent["bytes_per_rank"],
+            "peak": peak, "cost": row["objective"]["cost"], "bound": row["objective"]["lower_bound"]}
+
+
+CASES = [
+    (MLP, ["--dim=batch=8", "--devices=4"], [("devices=2", ["--dim=batch=8", "--devices=2"]), ("batch=64", ["--dim=batch=64", "--devices=4"]),
+                                             ("memory=30KiB", ["--dim=batch=8", "--devices=4", "--memory-limit=30KiB"]),
+                                             ("batch=2,memory=1GiB,devices=8", ["--dim=batch=2", "--devices=8", "--memory-limit=1GiB"])]),
+    # Devices are the machine's, unless they are said.
+    (MLP, ["--dim=batch=8", "--machine=h100-4"], [("machine=h100-8", ["--dim=batch=8", "--machine=h100-8"]),
+                                                  ("machine=h100-8,devices=2", ["--dim=batch=8", "--machine=h100-8", "--devices=2"]),
+                                                  ("devices=2,machine=h100-8", ["--dim=batch=8", "--machine=h100-8", "--devices=2"])]),
+    (GPT, ["--dim=batch=8", "--machine=h100-8", "--mesh=pp=2", *TRAIN], [("batch=16", ["--dim=batch=16", "--machine=h100-8", "--mesh=pp=2", *TRAIN])]),
+]
+for model, asked, changes in CASES:
+    command = ["plan", model, *asked, *(f"--what-if={text}" for text, _ in changes)]
+    result = kerf(*command, "--json")
+    name = f"{model.parent.name} {' '.join(asked)}"
+    checks.expect(name, result.returncode == 0, result.stderr)
+    document = json.loads(result.stdout or "{}")
+    checks.expect(f"{name}: schema", document["schema"] == "kerf.what-if/1" and [row["what_if"] for row in document["plans"]] == ["", *(text for text, _ in changes)])
+    for row, flags in zip(document["plans"], [asked, *(flags for _, flags in changes)]):
+        alone = json.loads(kerf("plan", model, *flags, "--json").stdout)
+        checks.expect(f"{name}: {row['what_if']}", facts(row) == facts(alone), [facts(row), facts(alone)])
+    lines = kerf(*command).stdout.splitlines()
+    checks.expect(f"{name}: a table", [line.split()[0] for line in lines[1:2 + len(changes)]] == ["as", *(text for text, _ in changes)]
+                  and all(word in lines[0] for word in ("mesh", "schedule", "time", "sent", "memory", "gap")), lines)
+
+# What cannot be changed, said before anything is planned: exit code 2, and no file.
+base, left = ["plan", MLP, "--dim=batch=8", "--devices=4"], OUT / "left.json"
+for text, said in (("memroy=1GiB", "no 'memroy' can be changed, did you mean 'memory'.*memory, devices, machine, batch"),
+                   ("weather=3", "no 'weather' can be changed, expected memory, devices, machine, batch"),
+                   ("memory=lots", "'lots' is not a size"), ("memory=0B", "memory: expected more than 0"), ("devices=0", "0 devices"),
+                   ("devices=some", "'some'"), ("batch=none", "'none', expected a size"), ("batch=0", "expected a size of at least 1"),
+                   ("machine=abacus", "abacus"), ("batch", "expected NAME=VALUE"), ("batch=1,batch=2", "batch is there twice"), ("", "expected NAME=VALUE")):
+    expect_error(checks, f"what if {text!r}", [*base, "--what-if=devices=2", f"--what-if={text}", "-o", left], 2, ["--what-if", said], absent=[left])
+expect_error(checks, "with --explain", [*base, "--what-if=devices=2", "--explain=x"], 2, ["--explain"])
+expect_error(checks, "with --stop-after", [*base, "--what-if=devices=2", "--stop-after=plan"], 2, ["--stop-after"])
+
+# What sends nothing is as good as can be, and no search that was ended early.
+free = kerf(*base, "--objective=volume", "--what-if=devices=2").stdout.splitlines()
+whole = kerf(*base, "--objective=volume").stdout
+checks.expect("nothing sent", free[1].endswith("0.0%") and "volume (ring): 0 B, proven bound 0 B, optimal over the candidates" in whole, [free, whole])
+
+# What has no plan is a row; if that is what was asked for, so is the exit code, and what would have one is shown.
+none = kerf(*base, "--what-if=memory=2KiB")
+checks.expect("a row without a plan", none.returncode == 0 and "memory=2KiB  -" in none.stdout and "no plan fits in memory" in none.stdout, none)
+none = kerf(*base, "--memory-limit=2KiB", "--what-if=memory=1GiB", "-o", left)
+rows = none.stdout.splitlines()
+checks.expect("nothing as asked", none.returncode == 4 and none.stderr.startswith("error: ") and "as asked" in rows[1] and "no plan" in rows[1]
+              and "no plan" not in rows[2] and not left.exists(), none)
+# -o writes the plan as asked.
+written = kerf(*base, "--what-if=devices=2", "-q", "-o", left)
+checks.expect("the plan as asked", written.returncode == 0 and written.stdout == "" and json.loads(left.read_text())["devices"] == 4, written)
+# A decoder names its batch otherwise, and has other open dimensions.
+expect_error(checks, "open dimensions", ["plan", MODELS / "decoder-small/model.onnx", "--cache-length=16", "--what-if=nothing=1"], 2, ["expected memory, devices, machine"])
+checks.finish()

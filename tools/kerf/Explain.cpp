@@ -1,0 +1,270 @@
+//===- Explain.cpp - kerf plan --explain ----------------------------------===//
+//
+// For each way to cut one op, what the best plan costs in which it is cut so
+// (kerf/Plan/Explain.h).
+//
+//===----------------------------------------------------------------------===//
+#include "Explain.h"
+#include "PlanReport.h"
+#include "Report.h"
+#include "Table.h"
+
+#include "kerf/Format/Schemas.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace kerf;
+using namespace kerf::tool;
+namespace json = llvm::json;
+
+/// So many kinds of choices fit a screen, and so many of each.
+static constexpr size_t kKinds = 8, kOfAKind = 3;
+
+namespace {
+/// Choices of the same figures, or without a plan for the same reason.
+struct Kind {
+  const plan::ExplainedChoice *first;
+  std::vector<const plan::ExplainedChoice *> all;
+  bool isAlike(const plan::ExplainedChoice &other) const {
+    const plan::CandidateSummary &a = first->plan, &b = other.plan;
+    return a.reason == b.reason && first->leastMemory == other.leastMemory &&
+           (!a.reason.empty() ||
+            (a.cost == b.cost && a.lowerBound == b.lowerBound &&
+             a.bytesPerRank == b.bytesPerRank &&
+             a.peakMemoryBytes == b.peakMemoryBytes &&
+             first->ownBytes == other.ownBytes));
+  }
+};
+
+class Text {
+public:
+  explicit Text(const Compilation &compilation)
+      : explanation(compilation.getExplanation()),
+        planned(compilation.getPlan()), document(compilation.getPlanJson()) {}
+  void print(llvm::raw_ostream &out, bool verbose) const;
+
+private:
+  std::string cost(double value) const {
+    return planned.objective == plan::Objective::Volume ? formatBytes(value)
+                                                        : formatSeconds(value);
+  }
+  /// How much more than the plan found.
+  std::string more(const plan::ExplainedChoice &choice) const;
+  Table::Row row(const plan::ExplainedChoice &choice) const;
+  std::string reason(const plan::ExplainedChoice &choice) const;
+
+  const plan::Explanation &explanation;
+  const plan::PlanResult &planned;
+  const json::Object &document;
+};
+} // namespace
+
+/// What is read -> what is made, in two lines where one is long; an input is
+/// only made.
+static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
+  auto join = [](const std::vector<std::string> &shardings) {
+    std::vector<std::string> texts;
+    for (const std::string &sharding : shardings)
+      texts.push_back(sharding.empty() ? "scalar" : sharding);
+    return llvm::join(texts, "; ");
+  };
+  if (choice.operands.empty())
+    return {join(choice.results)};
+  constexpr size_t kMaxLetters = 72;
+  std::string reads = join(choice.operands),
+              makes = "-> " + join(choice.results);
+  if (reads.size() + makes.size() < kMaxLetters)
+    return {reads + " " + makes};
+  return {reads, "  " + makes};
+}
+
+static std::string nameText(const plan::OpName &op) {
+  return op.name + " (" + op.op + (op.phase.empty() ? "" : ", ") + op.phase +
+         ")";
+}
+
+/// Bounds are sums of rounded numbers.
+static bool isProven(const plan::ExplainedChoice &choice) {
+  return choice.plan.lowerBound >= choice.plan.cost * (1 - 1e-9);
+}
+
+std::string Text::more(const plan::ExplainedChoice &choice) const {
+  if (choice.isChosen)
+    return "the plan";
+  double share = planned.cost > 0 ? choice.plan.cost / planned.cost - 1 : 0;
+  if (planned.cost <= 0 && choice.plan.cost > 0)
+    return "+" + cost(choice.plan.cost);
+  if (std::abs(share) < 1e-9)
+    return "the same";
+  return std::abs(share) < 5e-4
+             ? (share < 0 ? "-0.0%" : "+0.0%")
+             : llvm::formatv("{0}{1:F1}%", share > 0 ? "+" : "", 100 * share)
+                   .str();
+}
+
+Table::Row Text::row(const plan::ExplainedChoice &choice) const {
+  const plan::CandidateSummary &plan = choice.plan;
+  std::string own = formatBytes(double(choice.ownBytes));
+  return {choice.isChosen ? "*" : "",
+          cost(plan.cost) +
+              (isProven(choice) ? "" : " (>= " + cost(plan.lowerBound) + ")"),
+          more(choice),
+          formatBytes(double(plan.bytesPerRank)),
+          own,
+          formatBytes(double(plan.peakMemoryBytes)),
+          cutLines(choice).front()};
+}
+
+std::string Text::reason(const plan::ExplainedChoice &choice) const {
+  std::string text =
+      choice.plan.status == plan::Status::Infeasible ? "infeasible" : "none";
+  text += ": " + choice.plan.reason;
+  if (choice.leastMemory > 0)
+    text += ", at least " + formatBytes(double(choice.leastMemory));
+  else if (choice.plan.peakMemoryBytes > 0)
+    text += ", about " + formatBytes(double(choice.plan.peakMemoryBytes));
+  return text;
+}
+
+void Text::print(llvm::raw_ostream &out, bool verbose) const {
+  auto list = [](const std::vector<std::string> &names) {
+    return llvm::join(llvm::ArrayRef(names).take_front(6), ", ") +
+           (names.size() > 6 ? ", ..." : "");
+  };
+  const json::Array &candidates = *document.getArray("runners_up");
+  std::string mesh = candidateText(*candidates.front().getAsObject());
+  out << "explain   " << nameText(explanation.op) << ": "
+      << plural(int64_t(explanation.choices.size()), "way") << " to cut it on "
+      << mesh << "\n";
+  if (!explanation.reads.empty())
+    out << "reads     " << list(explanation.reads) << "\n";
+  if (!explanation.alike.empty()) {
+    std::vector<std::string> names;
+    for (const plan::OpName &op : explanation.alike)
+      names.push_back(nameText(op));
+    out << "beside    " << list(names) << ", of the same name in the model\n";
+  }
+  const json::Object *objective = document.getObject("objective");
+  out << "plan      " << textAt(objective, "kind") << " ("
+      << textAt(objective, "cost_model") << "): " << verdictText(objective)
+      << "\n\nthe best plan of this mesh for each way, everything else decided "
+         "anew"
+      << (planned.stages.size() > 1 ? ", where stages are cut as well" : "")
+      << "\n";
+
+  std::vector<Kind> kinds;
+  for (const plan::ExplainedChoice &choice : explanation.choices) {
+    auto alike = llvm::find_if(kinds, [&](const Kind &kind) {
+      return !verbose && kind.isAlike(choice);
+    });
+    if (alike == kinds.end())
+      alike = kinds.insert(kinds.end(), Kind{&choice, {}});
+    alike->all.push_back(&choice);
+  }
+  Table table({"",
+               planned.objective == plan::Objective::Volume ? "volume" : "time",
+               "", "sent", "for it", "memory",
+               explanation.reads.empty() ? "how it is cut" : "reads -> makes"});
+  // The row of the plan found is never left out.
+  size_t shown = 0, left = 0, leftChoices = 0;
+  for (const Kind &kind : kinds) {
+    if (shown >= kKinds && !verbose && !kind.first->isChosen) {
+      ++left;
+      leftChoices += kind.all.size();
+      continue;
+    }
+    ++shown;
+    bool hasPlan = kind.first->plan.reason.empty();
+    auto below = [&](const std::string &text) {
+      table.add({"", "", "", "", "", "", text});
+    };
+    for (const plan::ExplainedChoice *choice :
+         llvm::ArrayRef(kind.all).take_front(kOfAKind)) {
+      std::vector<std::string> lines = cutLines(*choice);
+      if (choice != kind.first)
+        below(lines.front());
+      else if (hasPlan)
+        table.add(row(*choice));
+      else
+        table.add({"", "-", "", "", "", "", lines.front()});
+      for (const std::string &line : llvm::drop_begin(lines))
+        below(line);
+    }
+    if (kind.all.size() > kOfAKind)
+      below("and " + std::to_string(kind.all.size() - kOfAKind) + " more (-v)");
+    if (!hasPlan)
+      below("  " + reason(*kind.first));
+  }
+  table.print(out);
+  if (left > 0)
+    out << "  ... and " << plural(int64_t(leftChoices), "way") << " more of "
+        << plural(int64_t(left), "other cost") << " (-v)\n";
+  if (kinds.front().first->plan.cost < planned.cost * (1 - 1e-9))
+    out << "  (what costs less than the plan found: no search here has proven "
+           "that there is nothing better; --shard takes it)\n";
+  out << "\n*: the plan found; sent: by the busiest rank in a step, for it: of "
+         "what it reads and makes; memory is predicted";
+  if (const json::Object *memory = document.getObject("memory"))
+    if (std::optional<double> limit = memory->getNumber("limit"))
+      out << " (limit " << formatBytes(*limit) << ")";
+  out << "\n";
+}
+
+void kerf::tool::printExplanation(llvm::raw_ostream &out,
+                                  const Compilation &compilation,
+                                  bool verbose) {
+  Text(compilation).print(out, verbose);
+}
+
+static json::Object opObject(const plan::OpName &op) {
+  json::Object object{{"name", op.name}, {"op", op.op}};
+  if (!op.phase.empty())
+    object["phase"] = op.phase;
+  return object;
+}
+
+void kerf::tool::printExplanationJson(llvm::raw_ostream &out,
+                                      const Compilation &compilation) {
+  const plan::Explanation &explanation = compilation.getExplanation();
+  const json::Object &document = compilation.getPlanJson();
+  json::Array alike, choices;
+  for (const plan::OpName &op : explanation.alike)
+    alike.push_back(opObject(op));
+  for (const plan::ExplainedChoice &choice : explanation.choices) {
+    const plan::CandidateSummary &plan = choice.plan;
+    json::Object entry{{"operands", json::Array(choice.operands)},
+                       {"results", json::Array(choice.results)},
+                       {"chosen", choice.isChosen},
+                       {"status", plan::toString(plan.status)}};
+    if (plan.reason.empty()) {
+      entry["cost"] = plan.cost;
+      entry["lower_bound"] = plan.lowerBound;
+      entry["step_seconds"] = plan.seconds;
+      entry["bytes_per_rank"] = plan.bytesPerRank;
+      entry["total_bytes"] = plan.totalBytes;
+      entry["own_bytes_per_rank"] = choice.ownBytes;
+    } else {
+      entry["reason"] = plan.reason;
+    }
+    if (plan.peakMemoryBytes > 0)
+      entry["peak_memory_bytes"] = plan.peakMemoryBytes;
+    if (choice.leastMemory > 0)
+      entry["least_memory_bytes"] = choice.leastMemory;
+    choices.push_back(std::move(entry));
+  }
+  json::Object root{{"schema", explainSchema.text()},
+                    {"explained", opObject(explanation.op)},
+                    {"reads", json::Array(explanation.reads)},
+                    {"makes", json::Array(explanation.makes)},
+                    {"beside", std::move(alike)},
+                    {"choices", std::move(choices)}};
+  for (const char *key :
+       {"mesh", "mesh_axes", "schedule", "zero", "recompute", "objective"})
+    if (const json::Value *value = document.get(key))
+      root[key] = *value;
+  if (const json::Object *memory = document.getObject("memory"))
+    if (const json::Value *limit = memory->get("limit"))
+      root["memory_limit_bytes"] = *limit;
+  out << llvm::formatv("{0:2}\n", json::Value(std::move(root)));
+}

@@ -1,0 +1,311 @@
+//===- WhatIf.cpp - kerf plan --what-if -----------------------------------===//
+//
+// The same command again with other values of a few of its flags, each a
+// compilation of its own down to memory that is laid out, so that a row is what
+// `kerf plan` with these flags would say.
+//
+//===----------------------------------------------------------------------===//
+#include "Explain.h"
+#include "Output.h"
+#include "PlanReport.h"
+#include "Progress.h"
+#include "Report.h"
+#include "Setup.h"
+#include "Table.h"
+
+#include "kerf/Format/ClosestName.h"
+#include "kerf/Format/Schemas.h"
+#include "kerf/Import/ModelImage.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace kerf;
+using namespace kerf::tool;
+namespace json = llvm::json;
+
+namespace {
+/// One --what-if: its text, and the command with its changes.
+struct Case {
+  std::string text;
+  Options options;
+};
+
+/// Names of dimensions that a model leaves open.
+struct OpenDims {
+  std::vector<std::string> names;
+  /// What all inputs begin with: one name, or why there is none.
+  std::string batch, whyNoBatch;
+};
+} // namespace
+
+static Failure wrong(const std::string &text, const std::string &why) {
+  return {kUsage, "--what-if: '" + text + "': " + why, {}};
+}
+static Failure wrong(const std::string &why) { return {kUsage, why, {}}; }
+
+static OpenDims openDims(const std::string &model) {
+  OpenDims open;
+  ModelFacts facts;
+  std::string unread;
+  if (!readModelFacts(model, facts, unread))
+    return open; // the import says so
+  std::vector<std::string> first;
+  auto add = [](std::vector<std::string> &names, const std::string &name) {
+    if (!llvm::is_contained(names, name))
+      names.push_back(name);
+  };
+  bool isFixed = false;
+  for (const ModelValue &input : facts.inputs)
+    for (const ModelValue::Dim &dim : input.dims) {
+      bool isFirst = &dim == &input.dims.front();
+      if (!dim.symbol.empty())
+        add(open.names, dim.symbol);
+      if (isFirst && !dim.symbol.empty())
+        add(first, dim.symbol);
+      isFixed |= isFirst && dim.symbol.empty();
+    }
+  if (llvm::is_contained(open.names, "batch") ||
+      (first.size() == 1 && !isFixed))
+    open.batch = llvm::is_contained(open.names, "batch") ? "batch" : first[0];
+  else if (first.empty())
+    open.whyNoBatch = "the file fixes with what size inputs begin";
+  else
+    open.whyNoBatch = "inputs do not begin with one open dimension";
+  return open;
+}
+
+static void bindDim(Options &options, const std::string &name,
+                    const std::string &size) {
+  llvm::erase_if(options.dims, [&](const std::string &binding) {
+    return llvm::StringRef(binding).rsplit('=').first == name;
+  });
+  options.dims.push_back(name + "=" + size);
+}
+
+/// A size that a dimension can have.
+static void requireSize(const std::string &value) {
+  int64_t size = 0;
+  if (llvm::StringRef(value).getAsInteger(10, size) || size < 1)
+    throw wrong("'" + value + "', expected a size of at least 1");
+}
+
+/// Makes one change. Throws what is wrong with it.
+static void change(Options &options, const OpenDims &open,
+                   const std::string &key, const std::string &value) {
+  if (key == "memory") {
+    if (parseBytes(value, "memory") == 0)
+      throw wrong("memory: expected more than 0");
+    options.memoryLimit = value;
+  } else if (key == "devices") {
+    // A number alone is of devices of the kind that was asked for.
+    bool isNumber = llvm::all_of(value, llvm::isDigit) && !value.empty();
+    bool isCuda = parseDevices(options.devices).kind == "cuda";
+    int64_t count = isNumber ? parseDevices(value).count : 0;
+    options.devices =
+        isNumber && isCuda ? "cuda:0-" + std::to_string(count - 1) : value;
+    parseDevices(options.devices);
+    options.devicesGiven = true;
+    options.devicesOfMachine = false;
+  } else if (key == "machine") {
+    options.machine = value;
+    if (options.devicesOfMachine || !options.devicesGiven) {
+      options.devicesGiven = options.devicesOfMachine = false;
+      options.devices = "1";
+      takeDevices(options);
+    }
+  } else if (llvm::is_contained(open.names, key) ||
+             (key == "batch" && !open.batch.empty())) {
+    requireSize(value);
+    bindDim(options, llvm::is_contained(open.names, key) ? key : open.batch,
+            value);
+  } else if (key == "batch") {
+    throw wrong("batch: " + open.whyNoBatch);
+  } else {
+    std::vector<std::string> known = {"memory", "devices", "machine"};
+    if (!open.batch.empty())
+      known.push_back("batch");
+    for (const std::string &name : open.names)
+      if (name != "batch")
+        known.push_back(name);
+    std::string close = closestName(key, known);
+    throw wrong(
+        "no '" + key + "' can be changed, " +
+        (close.empty() ? "" : "did you mean '" + close + "'? There are ") +
+        (close.empty() ? "expected " : "") + llvm::join(known, ", "));
+  }
+}
+
+/// All cases, checked before anything is planned.
+static std::vector<Case> readCases(const Options &asked) {
+  std::vector<Case> cases;
+  OpenDims open = openDims(asked.model);
+  for (const std::string &text : asked.whatIf) {
+    Case &one = cases.emplace_back(Case{text, asked});
+    one.options.output.clear();
+    std::vector<std::pair<std::string, std::string>> changes;
+    for (llvm::StringRef part : llvm::split(llvm::StringRef(text), ',')) {
+      auto [key, value] = part.split('=');
+      if (key.empty() || value.empty())
+        throw wrong(text, "expected NAME=VALUE,NAME=VALUE, as in "
+                          "memory=40GiB,devices=16");
+      if (llvm::any_of(changes, [&, key = key](const auto &other) {
+            return other.first == key;
+          }))
+        throw wrong(text, key.str() + " is there twice");
+      changes.push_back({key.str(), value.str()});
+    }
+    // Devices that are said are not those of the machine.
+    llvm::stable_sort(changes, [](const auto &a, const auto &b) {
+      return (a.first == "devices") < (b.first == "devices");
+    });
+    try {
+      for (const auto &[key, value] : changes)
+        change(one.options, open, key, value);
+      shapesAlone(one.options);
+    } catch (Failure &failure) {
+      throw wrong(text, failure.message);
+    }
+  }
+  return cases;
+}
+
+namespace {
+/// What became of a case.
+struct Answer {
+  std::string text;
+  json::Object plan;  ///< plan.json; empty where there is none
+  std::string reason; ///< why there is none
+  std::vector<std::string> messages, notes;
+};
+} // namespace
+
+static Answer planCase(const Case &one) {
+  CompilationOptions compile = shapesAlone(one.options);
+  Progress progress(one.options, compile);
+  Compilation compilation(std::move(compile));
+  Outcome outcome = compilation.runUntil("lower");
+  if (outcome != Outcome::Fine && outcome != Outcome::NoPlan) {
+    Failure failure{static_cast<int>(outcome), "", compilation.messages()};
+    if (!one.text.empty())
+      failure.notes.push_back("note: with --what-if=" + one.text);
+    throw failure;
+  }
+  Answer answer;
+  answer.text = one.text.empty() ? "as asked" : one.text;
+  answer.messages = compilation.messages();
+  if (outcome == Outcome::Fine) {
+    answer.plan = compilation.getPlanJson();
+    answer.notes = notesOf(compilation, one.options);
+    progress.finish();
+    return answer;
+  }
+  // "error: FILE: reason"
+  llvm::StringRef reason = answer.messages.front();
+  reason.consume_front("error: ");
+  reason.consume_front(one.options.model + ": ");
+  answer.reason = reason.str();
+  return answer;
+}
+
+/// Bytes of the device that holds most.
+static double peakOf(const json::Object &plan) {
+  double peak = 0;
+  const json::Object *memory = plan.getObject("memory");
+  if (const json::Array *devices =
+          memory ? memory->getArray("per_device") : nullptr)
+    for (const json::Value &device : *devices)
+      peak = std::max(peak, numberAt(device.getAsObject(), {"peak"}));
+  return peak;
+}
+
+static std::string scheduleText(const json::Object &plan) {
+  const json::Object *schedule = plan.getObject("schedule");
+  std::string kind = textAt(schedule, "kind");
+  auto parts = int64_t(numberAt(schedule, {"micro_batches"}));
+  std::string text = kind == "none" ? "" : kind;
+  if (parts > 1)
+    text += (text.empty() ? "" : ", ") +
+            plural(parts, "micro-batch", "micro-batches");
+  if (const json::Array *blocks = plan.getArray("recompute");
+      blocks && !blocks->empty())
+    text += (text.empty() ? "" : ", ") +
+            plural(int64_t(blocks->size()), "block") + " computed again";
+  if (auto zero = int64_t(numberAt(&plan, {"zero"})))
+    text += (text.empty() ? "" : ", ") + std::string("ZeRO ") +
+            std::to_string(zero);
+  return text.empty() ? "one batch" : text;
+}
+
+static Table::Row rowOf(const Answer &answer) {
+  if (!answer.reason.empty())
+    return {answer.text, "-", "", "", "", "", answer.reason};
+  const json::Object &plan = answer.plan;
+  const json::Object *objective = plan.getObject("objective");
+  bool isBounded = numberAt(objective, {"lower_bound"}) > 0 ||
+                   numberAt(objective, {"cost"}) <= 0;
+  return {
+      answer.text,
+      meshText(plan.getObject("mesh")),
+      scheduleText(plan),
+      formatSeconds(numberAt(&plan, {"time", "step_seconds"})),
+      formatBytes(numberAt(&plan, {"communication", "bytes_per_rank"})),
+      formatBytes(peakOf(plan)),
+      isBounded
+          ? llvm::formatv("{0:F1}%", 100 * numberAt(objective, {"gap"})).str()
+          : "unknown"};
+}
+
+static json::Object rowObject(const Case &one, const Answer &answer) {
+  json::Object row{{"what_if", one.text}};
+  if (!answer.reason.empty()) {
+    row["reason"] = answer.reason;
+    return row;
+  }
+  for (const char *key : {"devices", "mesh", "mesh_axes", "schedule", "zero",
+                          "recompute", "objective", "time"})
+    if (const json::Value *value = answer.plan.get(key))
+      row[key] = *value;
+  if (const json::Object *sent = answer.plan.getObject("communication"))
+    for (const char *key : {"bytes_per_rank", "total_bytes"})
+      if (const json::Value *value = sent->get(key))
+        row[key] = *value;
+  row["peak_memory_bytes"] = static_cast<int64_t>(peakOf(answer.plan));
+  return row;
+}
+
+int kerf::tool::planWhatIf(const Options &options) {
+  std::vector<Case> cases = readCases(options);
+  cases.insert(cases.begin(), Case{"", options});
+  std::vector<Answer> answers;
+  for (const Case &one : cases)
+    answers.push_back(planCase(one));
+  const Answer &asked = answers.front();
+  if (!options.output.empty() && asked.reason.empty())
+    writeFile(
+        options.output,
+        llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan))).str());
+  if (!options.quiet)
+    for (const std::string &note : asked.notes)
+      rt::say(stderr, "note: " + rt::printable(note) + "\n");
+  if (options.json) {
+    json::Array rows;
+    for (const auto &[one, answer] : llvm::zip(cases, answers))
+      rows.push_back(rowObject(one, answer));
+    llvm::outs() << llvm::formatv(
+        "{0:2}\n", json::Value(json::Object{{"schema", whatIfSchema.text()},
+                                            {"plans", std::move(rows)}}));
+  } else if (!options.quiet) {
+    Table table({"", "mesh", "schedule", "time", "sent", "memory", "gap"});
+    for (const Answer &answer : answers)
+      table.add(rowOf(answer));
+    PrintableStream out(llvm::outs());
+    table.print(out);
+    out << "\ntime: predicted for a step; sent: by the busiest rank in a step; "
+           "memory: laid out on the fullest device; gap: to the proven bound\n";
+  }
+  llvm::outs().flush();
+  if (asked.reason.empty())
+    return kFine;
+  throw Failure{kNoPlan, "", asked.messages};
+}
