@@ -68,6 +68,12 @@ public:
                  llvm::SmallVectorImpl<mlir::Value> &results);
 
 private:
+  /// A weight that is so many bytes of a file.
+  nn::WeightOp weightAt(const TensorData &data, mlir::RankedTensorType type,
+                        llvm::StringRef name, mlir::Location loc);
+  mlir::Value unpacked(const TensorData &data, llvm::StringRef name,
+                       mlir::Location loc);
+
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
   bool checkModel();
