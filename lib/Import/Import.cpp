@@ -435,6 +435,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
         (numAsInference == 1 ? " node" : " nodes") +
         " in training mode (Dropout passes on what it gets, "
         "BatchNormalization uses its running statistics)");
+  if (numBatchStatistics > 0)
+    report.notes.push_back(
+        std::to_string(numBatchStatistics) +
+        (numBatchStatistics == 1 ? " node" : " nodes") +
+        " BatchNormalization in training mode: by the statistics of the batch "
+        "(option as-inference: by the running statistics)");
   return std::move(module);
 }
 

@@ -241,6 +241,21 @@ for name, dtype in TYPES.items():
         fine = not isinstance(found, str) and np.allclose(found[0], expected, rtol=1e-4, atol=1e-2)
         checks.expect(f"dequantized {name} {flags}", fine, f"{found}\n{expected}")
 
+# Large ones stay packed, in the file and in a package; rows of whole bytes and others.
+for name, shape in (("INT4", (4098, 4096)), ("UINT2", (4090, 4103)), ("FLOAT4E2M1", (4096, 4099))):
+    dtype, bits = TYPES[name], BITS[name]
+    w = random.integers(0, 1 << bits, shape, np.uint8).view(dtype)
+    x = random.integers(-2, 3, (2, shape[0])).astype(np.float32)
+    expected = x @ w.astype(np.float32)
+    nodes = [helper.make_node("Cast", ["w"], ["v"], to=TensorProto.FLOAT), helper.make_node("MatMul", ["x", "v"], ["y"])]
+    for flags in ((), ("--devices=cpu:2", "--solver=random", "--seed=2")):
+        found = run(nodes, {"x": x}, {"y": TensorProto.FLOAT}, [literal(name, w, "raw")], flags)
+        fine = not isinstance(found, str) and np.array_equal(found[0], expected)
+        checks.expect(f"large {name} {flags}", fine, f"{found}\n{expected}")
+    made = kerf("compile", OUT / "g.onnx", "-o", OUT / "large.kerf")
+    size = (OUT / "large.kerf/weights.safetensors").stat().st_size if made.returncode == 0 else 0
+    checks.expect(f"package of {name}", 0 < size < w.size * bits / 8 + 4096, f"{made.stderr}{size}")
+
 # A size that does not fit; arithmetic; inputs of another type and numbers for them.
 bad = literal("INT4", np.zeros((5, 3), ml_dtypes.int4), "raw")
 bad.raw_data += b"\0"

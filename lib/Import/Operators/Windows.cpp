@@ -393,6 +393,7 @@ static LogicalResult batchNormOfBatch(Node &node, double epsilon,
   auto vector = [&](int index) {
     return node.reshape(node.cast(node.in(index), wide), alongChannels);
   };
+  node.importer.noteBatchStatistics();
   Value all = node.cast(x, wide);
   Value mean = node.mean(all, others, true);
   Value centred = node.sub(all, mean);
