@@ -17,6 +17,7 @@
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/DescribeType.h"
+#include "kerf/Support/NarrowTypes.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -73,7 +74,7 @@ FailureOr<Value> LossBuilder::findPrediction() {
       continue;
     }
     Value value = step.terminator()->getOperand(index);
-    if (!isa<FloatType>(typeOf(value).getElementType()))
+    if (!isComputedFloat(typeOf(value).getElementType()))
       return step.request("option loss: output '" + spec.prediction + "' is " +
                           describeType(value.getType()) + ", expected floats");
     return b.widen(value);

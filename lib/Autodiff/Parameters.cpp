@@ -11,6 +11,7 @@
 
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/DescribeType.h"
+#include "kerf/Support/NarrowTypes.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -110,7 +111,7 @@ llvm::DenseSet<Value> Step::reachedFromLoss() {
         }))
       continue;
     for (Value operand : op.getOperands())
-      if (isa<FloatType>(typeOf(operand).getElementType()))
+      if (isComputedFloat(typeOf(operand).getElementType()))
         reached.insert(operand);
   }
   return reached;
@@ -290,7 +291,7 @@ LogicalResult Step::selectParameters() {
       continue;
     Value value = op.getResult(0);
     std::string name = source.getSourceName().str();
-    if (!isa<FloatType>(typeOf(value).getElementType()))
+    if (!isComputedFloat(typeOf(value).getElementType()))
       continue;
     std::optional<StringRef> original = originalOf(&op);
     auto isIn = [&](Patterns &patterns) {

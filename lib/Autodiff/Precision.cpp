@@ -10,6 +10,7 @@
 #include "Step.h"
 
 #include "kerf/Interfaces/TransferCast.h"
+#include "kerf/Support/NarrowTypes.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -140,7 +141,7 @@ void kerf::autodiff::lowerPrecision(func::FuncOp function, Precision precision,
 void Step::keepGradientsWide() {
   for (auto cast : body().getOps<nn::CastOp>())
     if (dist::getPhase(cast) == dist::Phase::BackwardWeight &&
-        isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
+        isComputedFloat(typeOf(cast.getX()).getElementType()) &&
         typeOf(cast.getX()).getElementTypeBitWidth() <
             typeOf(cast.getResult()).getElementTypeBitWidth())
       cast->setAttr(kTransferCast, ops.getUnitAttr());

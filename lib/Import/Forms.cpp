@@ -9,18 +9,12 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
   llvm::StringRef dataDependent =
       "shapes must not depend on values: let the model end in front of it, and "
       "do this with its outputs";
-  llvm::StringRef unquantised = "Conv between DequantizeLinear and "
-                                "QuantizeLinear is taken, and the model "
-                                "as it was before it was quantised";
   llvm::StringRef tensors =
       "tensors are taken, and sequences of a known length; optionals and "
       "strings are not";
   return llvm::StringSwitch<llvm::StringRef>(opType)
-      .Cases({"NonZero", "Compress", "Unique", "NonMaxSuppression"},
-             dataDependent)
-      .Cases({"QLinearConv", "ConvInteger"}, unquantised)
-      .Cases({"SequenceMap", "Optional", "OptionalGetElement",
-              "OptionalHasElement", "StringConcat", "StringNormalizer",
+      .Case("NonMaxSuppression", dataDependent)
+      .Cases({"SequenceMap", "Optional", "StringConcat", "StringNormalizer",
               "StringSplit", "RegexFullMatch"},
              tensors)
       .Default("");

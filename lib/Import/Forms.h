@@ -12,8 +12,8 @@ llvm::StringRef formInstead(llvm::StringRef opType);
 
 /// The element types that are taken.
 inline constexpr llvm::StringLiteral kTypesTaken =
-    "float, double, float16, bfloat16, bool and integers of 8 to 64 bits are "
-    "taken";
+    "float, double, float16, bfloat16, bool, integers and floats of 4 and 8 "
+    "bits are taken";
 
 } // namespace kerf::onnx_import
 

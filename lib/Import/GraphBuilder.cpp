@@ -12,6 +12,9 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace kerf::onnx_import;
@@ -87,6 +90,11 @@ APInt kerf::onnx_import::integerOf(double value, unsigned width) {
   return number.trunc(width);
 }
 Attribute GraphBuilder::number(double value, Type element) {
+  if (isa<Float8E8M0FNUType>(element)) // has no 0, nor a sign
+    return FloatAttr::get(element,
+                          APFloat(APFloat::Float8E8M0FNU(), APInt::getZero(8)));
+  if (isa<Float4E2M1FNType>(element)) // has neither infinity nor NaN
+    value = std::isnan(value) ? 0 : std::clamp(value, -6.0, 6.0);
   if (auto floatType = dyn_cast<FloatType>(element))
     return FloatAttr::get(floatType, value);
   return IntegerAttr::get(element,
@@ -222,7 +230,7 @@ Value GraphBuilder::asConstant(Value x) {
 Value GraphBuilder::asParameter(Value x, StringRef name) {
   auto constant = x ? x.getDefiningOp<ConstantOp>() : ConstantOp();
   if (!constant || constant.getName() || typeOf(x).getNumElements() <= 1 ||
-      !isa<FloatType>(elementOf(x)))
+      !isComputedFloat(elementOf(x)))
     return x;
   constant.setName(name);
   return x;

@@ -32,15 +32,24 @@ static HandlerTable tableOf(llvm::ArrayRef<void (*)(HandlerTable &)> groups) {
 
 const HandlerTable &kerf::onnx_import::handlers(llvm::StringRef domain) {
   static const HandlerTable onnx = tableOf(
-      {addElementwise, addActivations,   addAttention, addContractions,
-       addControlFlow, addConvTranspose, addIndexing,  addLinearAttention,
-       addLosses,      addQuantization,  addRandom,    addRecurrent,
-       addResize,      addRows,          addSampling,  addScatter,
-       addSequences,   addShapeOps,      addSignal,    addSources,
-       addWindows});
+      {addElementwise,     addActivations, addAttention,     addCasts,
+       addContractions,    addControlFlow, addConvTranspose, addIndexing,
+       addLinearAttention, addLosses,      addQuantization,  addRandom,
+       addRecurrent,       addRegions,     addDeterminant,   addFeatures,
+       addResize,          addRows,        addSampling,      addScatter,
+       addSelection,       addSequences,   addShapeOps,      addSignal,
+       addSources,         addWindows});
   // What ONNX Runtime's optimizer and its generation tool write.
   static const HandlerTable microsoft =
       tableOf({addMicrosoft, addMicrosoftAttention});
+  static const HandlerTable learning = tableOf({addMachineLearning});
+  static const HandlerTable training = tableOf({addTrainingSteps});
+  static const HandlerTable preview = tableOf({addFlexAttention});
   static const HandlerTable none;
-  return domain.empty() ? onnx : domain == "com.microsoft" ? microsoft : none;
+  return domain.empty()                         ? onnx
+         : domain == "com.microsoft"            ? microsoft
+         : domain == "ai.onnx.preview.training" ? training
+         : domain == "ai.onnx.preview"          ? preview
+         : domain == "ai.onnx.ml"               ? learning
+                                                : none;
 }

@@ -47,28 +47,36 @@ private:
 /// The operators of a domain ("": ai.onnx); of one that is not known none.
 const HandlerTable &handlers(llvm::StringRef domain);
 
+void addDeterminant(HandlerTable &table);
 void addElementwise(HandlerTable &table);
 void addActivations(HandlerTable &table);
 void addAttention(HandlerTable &table);
 void addContractions(HandlerTable &table);
 void addControlFlow(HandlerTable &table);
+void addCasts(HandlerTable &table);
 void addConvTranspose(HandlerTable &table);
+void addFlexAttention(HandlerTable &table);
+void addFeatures(HandlerTable &table);
 void addIndexing(HandlerTable &table);
 void addLinearAttention(HandlerTable &table);
 void addLosses(HandlerTable &table);
+void addMachineLearning(HandlerTable &table);
 void addMicrosoft(HandlerTable &table);
 void addMicrosoftAttention(HandlerTable &table);
 void addQuantization(HandlerTable &table);
 void addRandom(HandlerTable &table);
 void addRecurrent(HandlerTable &table);
+void addRegions(HandlerTable &table);
 void addResize(HandlerTable &table);
 void addRows(HandlerTable &table);
 void addSampling(HandlerTable &table);
 void addScatter(HandlerTable &table);
+void addSelection(HandlerTable &table);
 void addSequences(HandlerTable &table);
 void addShapeOps(HandlerTable &table);
 void addSignal(HandlerTable &table);
 void addSources(HandlerTable &table);
+void addTrainingSteps(HandlerTable &table);
 void addWindows(HandlerTable &table);
 
 } // namespace kerf::onnx_import

@@ -77,9 +77,10 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
     return {};
   }
   Location loc = NameLoc::get(StringAttr::get(&context, name));
-  bool isFloat = isa<FloatType>(data->type.getElementType());
+  if (data->isPacked)
+    return unpacked(*data, name, loc);
+  bool isFloat = isComputedFloat(data->type.getElementType());
   int64_t count = data->type.getNumElements();
-  constexpr int64_t kMaxConstantBytes = 16 << 20;
   if (data->file < 0 || count < 1 || (count == 1 && !(isFloat && isWeight)) ||
       (!isFloat && data->sizeBytes <= kMaxConstantBytes)) {
     auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
@@ -87,24 +88,68 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
       constant.setName(name);
     return constant.getResult();
   }
+  nn::WeightOp weight = weightAt(*data, data->type, name, loc);
+  // Masks and tables are small; large matrices are not searched.
+  constexpr int64_t kMaxReadBytes = 1 << 20;
+  if (isFloat && data->sizeBytes <= kMaxReadBytes && holdsInfinity(*data))
+    weight.setInfinite(true);
+  return weight.getResult();
+}
+
+nn::WeightOp Importer::weightAt(const TensorData &data, RankedTensorType type,
+                                StringRef name, Location loc) {
   // Weights come first in the function.
   OpBuilder::InsertionGuard guard(ops);
   if (lastWeight)
     ops.setInsertionPointAfter(lastWeight);
   else
     ops.setInsertionPointToStart(ops.getBlock());
-  auto weight =
-      nn::WeightOp::create(ops, loc, data->type, ops.getStringAttr(name),
-                           ops.getI64IntegerAttr(data->file),
-                           ops.getI64IntegerAttr(int64_t(data->offset)),
-                           ops.getI64IntegerAttr(data->sizeBytes),
-                           TypeAttr::get(data->type), DenseI64ArrayAttr());
-  // Masks and tables are small; large matrices are not searched.
-  constexpr int64_t kMaxReadBytes = 1 << 20;
-  if (isFloat && data->sizeBytes <= kMaxReadBytes && holdsInfinity(*data))
-    weight.setInfinite(true);
+  auto weight = nn::WeightOp::create(
+      ops, loc, type, ops.getStringAttr(name), ops.getI64IntegerAttr(data.file),
+      ops.getI64IntegerAttr(int64_t(data.offset)),
+      ops.getI64IntegerAttr(data.sizeBytes), TypeAttr::get(type),
+      DenseI64ArrayAttr());
   lastWeight = weight;
-  return weight.getResult();
+  return weight;
+}
+
+/// A large tensor of 2 or 4 bits stays in its file: its bytes are a weight, of
+/// which each part is taken; the parts of a byte are neighbours. Rows of whole
+/// bytes keep their dimensions, so that they can be cut.
+Value Importer::unpacked(const TensorData &data, StringRef name, Location loc) {
+  GraphBuilder b(ops, files());
+  b.loc = loc;
+  Type element = data.type.getElementType();
+  int64_t each = elementsPerByte(element), count = data.type.getNumElements();
+  unsigned width = element.getIntOrFloatBitWidth();
+  SmallVector<int64_t> shape(data.type.getShape());
+  bool hasWholeRows = !shape.empty() && shape.back() % each == 0;
+  SmallVector<int64_t> bytes{data.sizeBytes};
+  if (hasWholeRows) {
+    bytes = shape;
+    bytes.back() /= each;
+  }
+  Type byte = IntegerType::get(&context, 8, IntegerType::Unsigned);
+  Type code = IntegerType::get(&context, width, IntegerType::Unsigned);
+  Value packed =
+      weightAt(data, RankedTensorType::get(bytes, byte), name, loc).getResult();
+  SmallVector<int64_t> apart(bytes);
+  apart.push_back(1);
+  SmallVector<Value> parts;
+  for (int64_t part = 0; part < each; ++part) {
+    Value low = packed;
+    if (part)
+      low = b.make<nn::ShiftRightOp>(
+          {low, b.scalar(double(part * int64_t(width)), byte)});
+    parts.push_back(b.reshape(b.cast(low, code), apart));
+  }
+  Value codes = b.concat(parts, int64_t(bytes.size()));
+  if (!hasWholeRows)
+    codes = b.slice(b.reshape(codes, {data.sizeBytes * each}), 0, 0, count);
+  codes = b.reshape(codes, shape);
+  return element == code ? codes
+                         : b.makeTyped(nn::BitcastOp::getOperationName(),
+                                       data.type, {codes});
 }
 
 /// Puts facts about the model into the report; refuses what is invalid in every
@@ -187,10 +232,10 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
                      llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
-    if (value && isa<FloatType>(elementOf(value)) && !isWeight &&
+    if (value && isComputedFloat(elementOf(value)) && !isWeight &&
         tensor.dims_size() == 0)
       report.numbers.push_back(tensor.name());
-    if (value && isa<FloatType>(elementOf(value)) &&
+    if (value && isComputedFloat(elementOf(value)) &&
         (typeOf(value).getNumElements() > 1 ||
          value.getDefiningOp<nn::WeightOp>())) {
       ++report.numParameters;
@@ -313,6 +358,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     return failure();
   }
   skeleton.reset();
+  // An optional tensor as an input is one that is given.
+  for (onnx::ValueInfoProto &input : *model.mutable_graph()->mutable_input())
+    if (input.type().optional_type().elem_type().has_tensor_type()) {
+      onnx::TypeProto held = input.type().optional_type().elem_type();
+      *input.mutable_type() = std::move(held);
+    }
   makeNamesPrintable(model);
   if (!checkModel())
     return failure();
@@ -384,6 +435,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
         (numAsInference == 1 ? " node" : " nodes") +
         " in training mode (Dropout passes on what it gets, "
         "BatchNormalization uses its running statistics)");
+  if (numBatchStatistics > 0)
+    report.notes.push_back(
+        std::to_string(numBatchStatistics) +
+        (numBatchStatistics == 1 ? " node" : " nodes") +
+        " BatchNormalization in training mode: by the statistics of the batch "
+        "(option as-inference: by the running statistics)");
   return std::move(module);
 }
 

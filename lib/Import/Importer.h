@@ -45,6 +45,8 @@ public:
                    llvm::StringRef form = "");
   /// A node in training mode is taken as what it is in inference.
   void noteAsInference() { ++numAsInference; }
+  /// A BatchNormalization takes the statistics of the batch.
+  void noteBatchStatistics() { ++numBatchStatistics; }
   /// A stream of random numbers (nn.philox) that no other op has; autodiff
   /// counts those of Dropout from 0.
   int64_t nextRandomStream() { return (int64_t(1) << 31) + numRandom++; }
@@ -68,6 +70,12 @@ public:
                  llvm::SmallVectorImpl<mlir::Value> &results);
 
 private:
+  /// A weight that is so many bytes of a file.
+  nn::WeightOp weightAt(const TensorData &data, mlir::RankedTensorType type,
+                        llvm::StringRef name, mlir::Location loc);
+  mlir::Value unpacked(const TensorData &data, llvm::StringRef name,
+                       mlir::Location loc);
+
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
   bool checkModel();
@@ -110,7 +118,7 @@ private:
   llvm::StringSet<> used;
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
-  int64_t numAsInference = 0, numRandom = 0;
+  int64_t numAsInference = 0, numBatchStatistics = 0, numRandom = 0;
   mlir::Operation *lastWeight = nullptr;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;

@@ -209,6 +209,13 @@ std::optional<SmallVector<float>> Node::constantFloats(size_t index) {
   return result;
 }
 
+DenseElementsAttr Node::constantElements(size_t index) {
+  DenseElementsAttr given = elements(in(index));
+  if (!given)
+    reportNotConstant(index);
+  return given;
+}
+
 std::optional<double> Node::constantReal(size_t index) {
   if (!has(index))
     return std::nullopt;

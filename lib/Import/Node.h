@@ -144,6 +144,9 @@ public:
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
   /// The same of floats, rounded to f32.
   std::optional<llvm::SmallVector<float>> constantFloats(size_t index);
+  /// The elements of any type; null after reporting an input that is not
+  /// constant.
+  mlir::DenseElementsAttr constantElements(size_t index);
   std::optional<double> constantReal(size_t index);
   /// The number in a constant input of one element, exactly if the input has
   /// this type; reports if it is not constant.

@@ -9,6 +9,7 @@
 
 #include "kerf/Support/DescribeType.h"
 #include "kerf/Support/MappedFile.h"
+#include "kerf/Support/NarrowTypes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
@@ -17,7 +18,11 @@ using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
 
-static Type npyType(MLIRContext *context, StringRef code) {
+/// `expected`: what bytes without a type are codes of.
+static Type npyType(MLIRContext *context, StringRef code, Type expected) {
+  if (code == "<V1" || code == "|V1" || code == "<f1") // by ml_dtypes
+    return isNarrow(expected) || expected.isUnsignedInteger(8) ? expected
+                                                               : Type();
   return llvm::StringSwitch<Type>(code)
       .Case("<f4", Float32Type::get(context))
       .Case("<f8", Float64Type::get(context))
@@ -45,7 +50,7 @@ static StringRef valueOf(StringRef header, StringRef key) {
 }
 
 DenseElementsAttr kerf::onnx_import::readNpy(MLIRContext *context,
-                                             StringRef path,
+                                             StringRef path, Type expected,
                                              std::string &error) {
   auto file = MappedFile::open(path, error);
   if (!file) {
@@ -67,8 +72,8 @@ DenseElementsAttr kerf::onnx_import::readNpy(MLIRContext *context,
   if (length > text.size() - start)
     return fail("header is longer than the file");
   StringRef header = text.substr(start, length);
-  Type element =
-      npyType(context, valueOf(header, "descr").split(',').first.trim("' "));
+  Type element = npyType(
+      context, valueOf(header, "descr").split(',').first.trim("' "), expected);
   if (!element)
     return fail("element type " + valueOf(header, "descr").split(',').first +
                 " is not supported");
@@ -95,6 +100,13 @@ DenseElementsAttr kerf::onnx_import::readNpy(MLIRContext *context,
   TensorData data;
   data.type = RankedTensorType::get(shape, element);
   data.bytes = bytes.slice(start + length, *size);
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (isNarrow(element) && width < 8) { // the code is in the low bits
+    data.owned = data.bytes.vec();
+    for (uint8_t &code : data.owned)
+      code &= (1 << width) - 1;
+    data.bytes = data.owned;
+  }
   return toElements(data);
 }
 
@@ -103,7 +115,7 @@ DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
                                                    bool isScalar,
                                                    std::string &error) {
   if (text.consume_front("@")) {
-    DenseElementsAttr array = readNpy(context, text, error);
+    DenseElementsAttr array = readNpy(context, text, element, error);
     if (!array || array.getElementType() == element)
       return array;
     auto from = dyn_cast<IntegerType>(array.getElementType());

@@ -11,9 +11,11 @@
 
 namespace kerf::onnx_import {
 
-/// Null on failure with the reason.
+/// Null on failure with the reason. `expected` is the element type of bytes of
+/// which the file does not say what they are.
 mlir::DenseElementsAttr readNpy(mlir::MLIRContext *context,
-                                llvm::StringRef path, std::string &error);
+                                llvm::StringRef path, mlir::Type expected,
+                                std::string &error);
 
 /// A constant of this element type; integers of a file may be narrower. One
 /// number is a tensor of rank 0 if `isScalar`, else of rank 1. Null on failure

@@ -7,6 +7,8 @@
 #include "Tensors.h"
 #include "Wire.h"
 
+#include "kerf/Support/NarrowTypes.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
@@ -51,16 +53,16 @@ static constexpr DataType kDataTypes[] = {
     {"complex64", nullptr},
     {"complex128", nullptr},
     {"bfloat16", floating<BFloat16Type>},
-    {"float8e4m3fn", nullptr},
-    {"float8e4m3fnuz", nullptr},
-    {"float8e5m2", nullptr},
-    {"float8e5m2fnuz", nullptr},
-    {"uint4", nullptr},
-    {"int4", nullptr},
-    {"float4e2m1", nullptr},
-    {"float8e8m0", nullptr},
-    {"uint2", nullptr},
-    {"int2", nullptr},
+    {"float8e4m3fn", floating<Float8E4M3FNType>},
+    {"float8e4m3fnuz", floating<Float8E4M3FNUZType>},
+    {"float8e5m2", floating<Float8E5M2Type>},
+    {"float8e5m2fnuz", floating<Float8E5M2FNUZType>},
+    {"uint4", integer<4, IntegerType::Unsigned>},
+    {"int4", integer<4, IntegerType::Signless>},
+    {"float4e2m1", floating<Float4E2M1FNType>},
+    {"float8e8m0", floating<Float8E8M0FNUType>},
+    {"uint2", integer<2, IntegerType::Unsigned>},
+    {"int2", integer<2, IntegerType::Signless>},
 };
 
 Type kerf::onnx_import::elementType(MLIRContext *context, int32_t dataType) {
@@ -74,6 +76,23 @@ std::string kerf::onnx_import::dataTypeName(int32_t dataType) {
   if (dataType < 0 || size_t(dataType) >= std::size(kDataTypes))
     return "data type " + std::to_string(dataType);
   return kDataTypes[dataType].name;
+}
+
+int64_t kerf::onnx_import::elementsPerByte(Type element) {
+  unsigned width = element.getIntOrFloatBitWidth();
+  return isNarrow(element) && width < 8 ? 8 / width : 1;
+}
+
+/// One element per byte; the first of a byte is in its low bits.
+static std::vector<uint8_t> unpack(ArrayRef<uint8_t> bytes, int64_t count,
+                                   Type element) {
+  int64_t each = elementsPerByte(element);
+  unsigned width = element.getIntOrFloatBitWidth();
+  std::vector<uint8_t> codes(count);
+  for (int64_t i = 0; i < count; ++i)
+    codes[i] = static_cast<uint8_t>(bytes[i / each] >> (i % each * width)) &
+               ((1 << width) - 1);
+  return codes;
 }
 
 std::optional<int64_t> kerf::onnx_import::tensorBytes(ArrayRef<int64_t> shape,
@@ -100,7 +119,7 @@ DenseElementsAttr kerf::onnx_import::toElements(const TensorData &data) {
       values.push_back(byte != 0);
     return DenseElementsAttr::get(data.type, values);
   }
-  size_t width = element.getIntOrFloatBitWidth() / 8;
+  size_t width = (element.getIntOrFloatBitWidth() + 7) / 8;
   const uint8_t *bytes = data.bytes.data();
   // A tensor of equal elements is a splat, one element long.
   bool splat = count > 1;
@@ -204,7 +223,7 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
   data.offset = offset;
   if (files[data.file]->isAbsent()) {
     // No shape is computed from these: masks and weights.
-    if ((isa<FloatType>(data.type.getElementType()) ||
+    if ((isComputedFloat(data.type.getElementType()) ||
          data.type.getElementType().isInteger(1)) &&
         data.type.getNumElements() > 1)
       return true;
@@ -274,14 +293,16 @@ bool ModelFiles::readTyped(const onnx::TensorProto &tensor, int64_t count,
     found = tensor.int32_data_size();
     data.owned = toBytes<uint16_t>(tensor.int32_data());
     break;
-  default: // int8, uint8, bool
+  default: // int8, uint8, bool, and bytes of codes
     found = tensor.int32_data_size();
     data.owned = toBytes<uint8_t>(tensor.int32_data());
     break;
   }
-  if (found != count) {
+  int64_t expected =
+      llvm::divideCeil(count, elementsPerByte(data.type.getElementType()));
+  if (found != expected) {
     error = "tensor has " + std::to_string(found) + " numbers, expected " +
-            std::to_string(count);
+            std::to_string(expected);
     return false;
   }
   data.bytes = data.owned;
@@ -319,41 +340,59 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
   }
   data.type = RankedTensorType::get(shape, element);
   data.sizeBytes = *size;
-  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    if (!readExternal(tensor, *size, data, error, fault))
+  if (elementsPerByte(element) > 1) {
+    size = llvm::divideCeil(*size, elementsPerByte(element));
+    if (!readBytes(tensor, *size, text, data, error, fault))
       return std::nullopt;
+    if (data.file >= 0 && data.sizeBytes > kMaxConstantBytes) {
+      data.isPacked = true;
+      data.sizeBytes = *size;
+      return data;
+    }
+    data.owned = unpack(data.bytes, data.sizeBytes, element);
+    data.bytes = data.owned;
+    data.file = -1;
     return data;
   }
+  if (!readBytes(tensor, *size, text, data, error, fault))
+    return std::nullopt;
+  return data;
+}
+
+bool ModelFiles::readBytes(const onnx::TensorProto &tensor, int64_t size,
+                           const std::string &shape, TensorData &data,
+                           std::string &error, Fault &fault) {
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
+    return readExternal(tensor, size, data, error, fault);
   if (tensor.has_raw_data()) {
     auto ref = PayloadRef::decode(tensor.raw_data());
     if (!ref || ref->kind == PayloadRef::Conflict) {
       error = "tensor has two payloads, expected one";
-      return std::nullopt;
+      return false;
     }
     int32_t type = tensor.data_type();
     bool other =
         (ref->kind == PayloadRef::Float && type != onnx::TensorProto::FLOAT) ||
         (ref->kind == PayloadRef::Double && type != onnx::TensorProto::DOUBLE);
-    uint64_t width = element.getIntOrFloatBitWidth() / 8;
+    Type element = data.type.getElementType();
+    uint64_t width = (element.getIntOrFloatBitWidth() + 7) / 8;
     if (!other && ref->kind != PayloadRef::Raw &&
-        ref->length != uint64_t(*size)) {
+        ref->length != uint64_t(size)) {
       error = "tensor has " + std::to_string(ref->length / width) +
-              " numbers, expected " +
-              std::to_string(data.type.getNumElements()) + " for shape " + text;
-      return std::nullopt;
+              " numbers, expected " + std::to_string(size / int64_t(width)) +
+              " for shape " + shape;
+      return false;
     }
-    if (other || ref->length != uint64_t(*size)) {
+    if (other || ref->length != uint64_t(size)) {
       error = "payload has " + std::to_string(other ? 0 : ref->length) +
-              " bytes, expected " + std::to_string(*size) + " for shape " +
-              text + " of " + dataTypeName(type);
-      return std::nullopt;
+              " bytes, expected " + std::to_string(size) + " for shape " +
+              shape + " of " + dataTypeName(type);
+      return false;
     }
     data.file = 0;
     data.offset = ref->offset;
     data.bytes = modelBytes().slice(ref->offset, ref->length);
-    return data;
+    return true;
   }
-  if (!readTyped(tensor, data.type.getNumElements(), data, error))
-    return std::nullopt;
-  return data;
+  return readTyped(tensor, data.type.getNumElements(), data, error);
 }

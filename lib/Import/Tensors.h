@@ -23,6 +23,13 @@ namespace kerf::onnx_import {
 /// Tensors larger than this are refused before allocation (2^47 bytes).
 constexpr int64_t kMaxTensorBytes = int64_t(1) << 47;
 
+/// Larger tensors are used where they lie in their file, unless no shape or
+/// mask is computed from them anyway.
+constexpr int64_t kMaxConstantBytes = 16 << 20;
+
+/// Elements that a file has in a byte: 1, but for types of 4 and 2 bits.
+int64_t elementsPerByte(mlir::Type element);
+
 /// Bytes that the elements occupy; none if negative or over kMaxTensorBytes.
 std::optional<int64_t> tensorBytes(llvm::ArrayRef<int64_t> shape,
                                    mlir::Type element);
@@ -32,7 +39,8 @@ mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
 /// ONNX's name of a data type, "float16"; "data type 99" if it is unknown.
 std::string dataTypeName(int32_t dataType);
 
-/// A tensor's type and bytes (raw little-endian; i1 as one byte each).
+/// A tensor's type and bytes (raw little-endian; elements of less than 8 bits
+/// as one byte each).
 struct TensorData {
   std::string name;
   mlir::RankedTensorType type;
@@ -40,6 +48,8 @@ struct TensorData {
   uint64_t offset = 0; ///< in that file
   int64_t sizeBytes = 0;
   llvm::ArrayRef<uint8_t> bytes; ///< empty if the file is absent
+  /// The bytes are those of the file, with several elements in each.
+  bool isPacked = false;
   std::vector<uint8_t> owned;
 };
 
@@ -71,6 +81,10 @@ public:
                                  std::string &error, Fault &fault);
 
 private:
+  /// Finds the payload, of `size` bytes, or the typed numbers.
+  bool readBytes(const onnx::TensorProto &tensor, int64_t size,
+                 const std::string &shape, TensorData &data, std::string &error,
+                 Fault &fault);
   bool readExternal(const onnx::TensorProto &tensor, int64_t size,
                     TensorData &data, std::string &error, Fault &fault);
   bool readTyped(const onnx::TensorProto &tensor, int64_t count,

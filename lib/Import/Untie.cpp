@@ -89,7 +89,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     // A literal has no bytes that training could write over; a number without
     // dimensions is a constant.
     if (!data || data->file < 0 || data->type.getRank() == 0 ||
-        !isa<FloatType>(data->type.getElementType()) ||
+        !isComputedFloat(data->type.getElementType()) ||
         (data->type.getRank() > 1 && !isUniform(*data)))
       continue;
     bool isTied = llvm::any_of(tied, [&](const std::string &pattern) {

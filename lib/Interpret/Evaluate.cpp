@@ -8,6 +8,7 @@
 
 #include "kerf/NN/NN.h"
 #include "kerf/NN/Rules/Rows.h"
+#include "kerf/Support/NarrowTypes.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -44,7 +45,14 @@ MaybeTensor evaluateElementwise(Operation *op, Operands operands) {
       result.data[next++] = to.isInteger(1)        ? double(x != 0)
                             : isa<IntegerType>(to) ? std::trunc(x)
                                                    : x;
+    if (isNarrow(to)) // also where nothing else is rounded
+      roundTo(result, to);
     return result;
+  }
+  if (isa<nn::BitcastOp>(op)) {
+    auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+    return fromBytes(cast<RankedTensorType>(op->getResult(0).getType()),
+                     toBytes(type, *operands[0]));
   }
   return std::nullopt;
 }
@@ -56,6 +64,11 @@ LogicalResult checkIntegers(Operation *op, Operands operands) {
     for (double value : operands[1]->data)
       if (value == 0 || std::fabs(value) >= 1e15)
         return op->emitError("interpreter: divides by ") << value;
+  // Elements are doubles, which hold the bits of 53 places.
+  if (isa<nn::BitcastOp>(op) &&
+      getElementTypeOrSelf(op->getResult(0)).getIntOrFloatBitWidth() > 32)
+    return op->emitError("interpreter: bits of more than 32 places are not "
+                         "known");
   if (auto gather = dyn_cast<nn::GatherOp>(op);
       gather && !gather.getPartial()) {
     double size = static_cast<double>(operands[0]->shape[gather.getDim()]);

@@ -1,11 +1,15 @@
 //===- Tensor.cpp - a tensor of the interpreter ---------------------------===//
 #include "kerf/Interpret/Tensor.h"
 
+#include "NarrowNumbers.h"
+#include "kerf/Support/NarrowTypes.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 using namespace mlir;
+using namespace kerf;
 using namespace kerf::interpret;
 
 Tensor::Tensor(ArrayRef<int64_t> shape, double fill) : shape(shape) {
@@ -112,6 +116,9 @@ Tensor kerf::interpret::fromBytes(RankedTensorType type,
       std::memcpy(&value, &wide, sizeof(value));
       return static_cast<double>(value);
     });
+  else if (isNarrow(element))
+    readAs<uint8_t>(result, bytes,
+                    [&](uint8_t code) { return narrowNumber(code, element); });
   else if (width == 1)
     readAs<uint8_t>(result, bytes, [](uint8_t value) { return value != 0; });
   else if (width == 8)
@@ -129,16 +136,27 @@ Tensor kerf::interpret::fromBytes(RankedTensorType type,
   return result;
 }
 
-/// The nearest number of `digits` significant bits that is a multiple of
-/// 2^lowest.
-static double nearest(double value, int digits, int lowest, double max) {
-  if (value == 0 || !std::isfinite(value))
-    return value;
-  int exponent;
-  std::frexp(value, &exponent);
-  int unit = std::max(exponent - digits, lowest);
-  double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  return std::fabs(rounded) > max ? std::copysign(INFINITY, value) : rounded;
+std::vector<uint8_t> kerf::interpret::toBytes(RankedTensorType type,
+                                              const Tensor &tensor) {
+  Type element = type.getElementType();
+  size_t width = (element.getIntOrFloatBitWidth() + 7) / 8;
+  std::vector<uint8_t> bytes(tensor.data.size() * width);
+  for (auto [i, number] : llvm::enumerate(tensor.data)) {
+    uint64_t bits;
+    if (isNarrow(element)) {
+      bits = narrowCode(number, element);
+    } else if (auto floats = dyn_cast<FloatType>(element)) {
+      llvm::APFloat value(number);
+      bool lost;
+      value.convert(floats.getFloatSemantics(),
+                    llvm::APFloat::rmNearestTiesToEven, &lost);
+      bits = value.bitcastToAPInt().getZExtValue();
+    } else {
+      bits = uint64_t(static_cast<int64_t>(number));
+    }
+    std::memcpy(bytes.data() + i * width, &bits, width);
+  }
+  return bytes;
 }
 
 void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
@@ -170,6 +188,9 @@ void kerf::interpret::roundTo(Tensor &tensor, Type elementType) {
   } else if (elementType.isF16()) {
     for (double &value : tensor.data)
       value = nearest(value, 11, -24, 65504);
+  } else if (isNarrow(elementType) && isa<FloatType>(elementType)) {
+    for (double &value : tensor.data)
+      value = roundToNarrow(value, elementType);
   } else if (elementType.isInteger(1)) {
     for (double &value : tensor.data)
       value = value != 0;

@@ -12,6 +12,7 @@
 #include "kerf/Exec/Exec.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/NarrowTypes.h"
 #include "kerf/rt/program.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -29,8 +30,11 @@ static json::Array inOrder(std::map<int64_t, json::Value> &entries) {
   return result;
 }
 
-/// A number, a boolean, or the name of a value that JSON has no number for.
-static json::Value splat(Attribute value) {
+/// A number, a boolean, the code of a number of 2 to 8 bits, or the name of a
+/// value that JSON has no number for.
+static json::Value splat(TypedAttr value) {
+  if (isNarrow(value.getType()))
+    return static_cast<int64_t>(codeOf(value));
   if (auto real = dyn_cast<FloatAttr>(value)) {
     APFloat number = real.getValue();
     if (number.isNaN())
@@ -70,7 +74,7 @@ static void setSource(json::Object &entry, exec::ParameterOp parameter,
                      {"tensor", parameter.getTensorName()},
                      {"shape", json::Array(range.getStored().getShape())}};
   else
-    entry["splat"] = splat(source);
+    entry["splat"] = splat(cast<TypedAttr>(source));
 }
 
 static json::Array parameters(ModuleOp module, const WeightPlan &weights) {

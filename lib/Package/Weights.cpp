@@ -150,6 +150,12 @@ static StringRef safetensorsType(Type type) {
       .Case("u32", "U32")
       .Case("u64", "U64")
       .Case("bool", "BOOL")
+      .Case("f8e4m3fn", "F8_E4M3")
+      .Case("f8e5m2", "F8_E5M2")
+      .Case("f8e8m0fnu", "F8_E8M0")
+      // Codes in bytes: safetensors has no name for them.
+      .Cases({"f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1fn", "i4", "u4", "i2", "u2"},
+             "U8")
       .Default("");
 }
 

@@ -20,6 +20,13 @@ using Shape = std::vector<int64_t>;
 inline int64_t dtypeSize(kerf_dtype_t dtype) {
   return static_cast<int64_t>(kerf_dtype_size(dtype));
 }
+/// Of arrays in NumPy's files whose bytes have no type there: codes of whatever
+/// type the taker has.
+constexpr auto kAnyCode = static_cast<kerf_dtype_t>(KERF_U2 + 1);
+
+/// Bits of the codes of a type of 2 to 8 bits that is only converted, each in a
+/// byte; 0 for other types.
+int codeBits(kerf_dtype_t dtype);
 /// False for an unknown name.
 bool parseDType(std::string_view name, kerf_dtype_t &dtype);
 

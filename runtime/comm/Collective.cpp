@@ -61,8 +61,9 @@ static void checkShare(const Shape &part, const Shape &whole, int64_t dim,
 }
 
 void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
-  if (desc.reduces() && desc.dtype == KERF_BOOL)
-    bad("a reduction of bool is not supported");
+  if (desc.reduces() && (desc.dtype == KERF_BOOL || codeBits(desc.dtype)))
+    bad(cat("a reduction of ", kerf_dtype_name(desc.dtype),
+            " is not supported"));
   int64_t cut = desc.cutDim(), joined = desc.joinedDim();
   bool two = hasTwoDims(desc.kind);
   if (cuts(desc.kind))

@@ -70,6 +70,8 @@ static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype,
     return fillAs(data, count, static_cast<uint64_t>(value));
   case KERF_BOOL:
     return fillAs(data, count, static_cast<uint8_t>(value != 0));
+  default: // a code
+    return fillAs(data, count, static_cast<uint8_t>(value));
   }
 }
 

@@ -109,7 +109,8 @@ void Package::checkParameters() {
       const Safetensors::Tensor *tensor = weights.find(p.tensor);
       if (!tensor)
         bad("no tensor \"" + p.tensor + "\" in " + manifest.weights);
-      if (tensor->dtype != p.dtype)
+      if (tensor->dtype != p.dtype &&
+          !(tensor->dtype == KERF_U8 && codeBits(p.dtype)))
         bad(cat("is ", kerf_dtype_name(p.dtype), ", the stored tensor is ",
                 kerf_dtype_name(tensor->dtype)));
       place = {tensor->shape, tensor->data};

@@ -16,11 +16,14 @@ static bool parseSafetensorsType(const std::string &name, kerf_dtype_t &dtype) {
   static constexpr struct {
     const char *name;
     kerf_dtype_t dtype;
-  } types[] = {{"F32", KERF_F32},   {"F64", KERF_F64}, {"F16", KERF_F16},
-               {"BF16", KERF_BF16}, {"I8", KERF_I8},   {"I16", KERF_I16},
-               {"I32", KERF_I32},   {"I64", KERF_I64}, {"U8", KERF_U8},
-               {"U16", KERF_U16},   {"U32", KERF_U32}, {"U64", KERF_U64},
-               {"BOOL", KERF_BOOL}};
+  } types[] = {{"F32", KERF_F32},        {"F64", KERF_F64},
+               {"F16", KERF_F16},        {"BF16", KERF_BF16},
+               {"I8", KERF_I8},          {"I16", KERF_I16},
+               {"I32", KERF_I32},        {"I64", KERF_I64},
+               {"U8", KERF_U8},          {"U16", KERF_U16},
+               {"U32", KERF_U32},        {"U64", KERF_U64},
+               {"BOOL", KERF_BOOL},      {"F8_E4M3", KERF_F8E4M3FN},
+               {"F8_E5M2", KERF_F8E5M2}, {"F8_E8M0", KERF_F8E8M0FNU}};
   for (auto &type : types)
     if (name == type.name) {
       dtype = type.dtype;

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Convert.h"
 
+#include "../base/Types.h"
+
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -100,12 +102,24 @@ template <typename Visit> ConvertFn dispatch(kerf_dtype_t dtype, Visit visit) {
     return visit(uint64_t());
   case KERF_BOOL:
     return visit(Bool());
+  default:
+    return nullptr;
   }
-  return nullptr;
+}
+
+/// The bits above a code of `bits` bits are dropped.
+template <int bits> void keepCodes(const char *from, char *to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<char>(from[i] & ((1 << bits) - 1));
 }
 } // namespace
 
 ConvertFn kerf::rt::exactConversion(kerf_dtype_t from, kerf_dtype_t to) {
+  if (int bits = codeBits(to)) {
+    if (from != to && from != kAnyCode)
+      return nullptr;
+    return bits == 8 ? keepCodes<8> : bits == 4 ? keepCodes<4> : keepCodes<2>;
+  }
   return dispatch(from, [&](auto source) {
     return dispatch(to, [&](auto target) {
       return conversion<decltype(source), decltype(target)>();

@@ -109,6 +109,8 @@ std::string numpyName(kerf_dtype_t dtype) {
   case KERF_BOOL:
     return "bool";
   default:
+    if (codeBits(dtype))
+      return "";
     break;
   }
   std::string name = kerf_dtype_name(dtype); // i64, u8
@@ -201,6 +203,9 @@ GivenInput numberOf(const std::string &text, const InputSpec &input) {
   if (text.empty() || *end)
     wrong(cat("input \"", input.name, "\": '", text,
               "' is neither @FILE.npy nor a number"));
+  if (codeBits(input.dtype))
+    wrong(cat("input \"", input.name, "\": is ", kerf_dtype_name(input.dtype),
+              ", which is given as @FILE.npy alone"));
   if (!input.takesAny && !holds(input.dtype, text, number))
     wrong(cat("input \"", input.name, "\": '", text,
               "' is not a number of type ", kerf_dtype_name(input.dtype)));
@@ -329,6 +334,8 @@ void fillNumber(double value, HostTensor &tensor) {
   case KERF_I64:
   case KERF_U64:
     return fill(static_cast<uint64_t>(integer));
+  default: // codes are not given as numbers
+    return;
   }
 }
 } // namespace

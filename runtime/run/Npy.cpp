@@ -22,11 +22,12 @@ struct TypeCode {
   kerf_dtype_t dtype;
 };
 constexpr TypeCode codes[] = {
-    {"<f4", KERF_F32},  {"<f8", KERF_F64}, {"<f2", KERF_F16},
-    {"<V2", KERF_BF16}, {"|i1", KERF_I8},  {"<i2", KERF_I16},
-    {"<i4", KERF_I32},  {"<i8", KERF_I64}, {"|u1", KERF_U8},
-    {"<u2", KERF_U16},  {"<u4", KERF_U32}, {"<u8", KERF_U64},
-    {"|b1", KERF_BOOL}, {"|V2", KERF_BF16}};
+    {"<f4", KERF_F32},  {"<f8", KERF_F64},  {"<f2", KERF_F16},
+    {"<V2", KERF_BF16}, {"|i1", KERF_I8},   {"<i2", KERF_I16},
+    {"<i4", KERF_I32},  {"<i8", KERF_I64},  {"|u1", KERF_U8},
+    {"<u2", KERF_U16},  {"<u4", KERF_U32},  {"<u8", KERF_U64},
+    {"|b1", KERF_BOOL}, {"|V2", KERF_BF16}, {"<V1", kAnyCode},
+    {"|V1", kAnyCode},  {"<f1", kAnyCode}};
 
 [[noreturn]] void bad(const std::string &reason) {
   throw Error(KERF_INVALID_ARGUMENT, reason);
@@ -53,7 +54,7 @@ kerf_dtype_t parseDescr(const std::string &value) {
         "numpy.save(FILE, a.astype(a.dtype.newbyteorder('<'))) writes them so");
   bad(cat("elements of NumPy's type ", value.substr(0, value.find(',')),
           ", expected bool, int8 to int64, uint8 to uint64, float16, float32, "
-          "float64 or bfloat16"));
+          "float64, bfloat16 or a type of 2 to 8 bits of ml_dtypes"));
 }
 
 Shape parseShape(const std::string &value) {
@@ -156,7 +157,7 @@ bool kerf::rt::readNpy(const std::string &path, HostTensor &tensor,
 
 bool kerf::rt::formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
                          const void *data, size_t bytes, std::string &file) {
-  const char *code = nullptr;
+  const char *code = codeBits(dtype) ? "|V1" : nullptr;
   for (const TypeCode &entry : codes)
     if (entry.dtype == dtype && !code)
       code = entry.code;

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/run.h"
 
+#include "../base/Types.h"
+
 #include <cstring>
 
 using namespace kerf::rt;
@@ -72,5 +74,25 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed,
   case KERF_I64:
   case KERF_U64:
     return fill<uint64_t>(data, count, key, integer);
+  case KERF_F8E4M3FN: // positive and negative numbers below 2
+  case KERF_F8E4M3FNUZ:
+  case KERF_F8E5M2:
+  case KERF_F8E5M2FNUZ:
+    return fill<uint8_t>(data, count, key, [](uint64_t bits) {
+      uint64_t rest = bits & 0x3f;
+      return static_cast<uint8_t>(rest ? rest | (bits & 0x80) : 0);
+    });
+  case KERF_F8E8M0FNU: // 1/8 to 16
+    return fill<uint8_t>(data, count, key, [](uint64_t bits) {
+      return static_cast<uint8_t>(124 + (bits & 7));
+    });
+  case KERF_F4E2M1FN:
+  case KERF_I4:
+  case KERF_U4:
+  case KERF_I2:
+  case KERF_U2:
+    return fill<uint8_t>(data, count, key, [&](uint64_t bits) {
+      return static_cast<uint8_t>(bits & ((1u << codeBits(dtype)) - 1));
+    });
   }
 }

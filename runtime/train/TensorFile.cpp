@@ -55,7 +55,7 @@ static const char *safetensorsType(kerf_dtype_t dtype) {
   constexpr const char *names[] = {"F32", "F64", "F16", "BF16", "I8",
                                    "I16", "I32", "I64", "U8",   "U16",
                                    "U32", "U64", "BOOL"};
-  return names[dtype];
+  return codeBits(dtype) ? "U8" : names[dtype];
 }
 
 namespace {

@@ -33,8 +33,10 @@ for why, number in collections.Counter(line[2] for line in lines if line[0] == "
     print(f"  {number} refused: {why}")
 # Where float32 has a tie, the doubles of the interpreter have none.
 TIES = ("test_dynamicquantizelinear", "test_dynamicquantizelinear_expanded")
+# The doubles of the interpreter hold integers and bits of 53 places.
+LONG = ("test_top_k_uint64", "test_bitcast_float64_to_int64", "test_bitcast_int64_to_float64")
 wrong = [line for line in lines if line[0] == "differ" and not only_rounded(*line[1:])
-         and line[1] not in (*node_tests.KNOWN, *TIES)]
+         and line[1] not in (*node_tests.KNOWN, *TIES, *LONG)]
 for line in wrong:
     print(" ".join(line))
 print(run.stderr[-2000:])

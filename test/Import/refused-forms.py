@@ -32,15 +32,16 @@ BODY = helper.make_graph(
 for name, nodes, said, form in (
         ("loop", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
          "follows from constants and shapes is taken"),
-        ("values", [node("NonZero", ["x"], ["y"], name="where")], "operator NonZero", "shapes must not depend on values"),
-        ("quantised", [node("ConvInteger", ["x", "x"], ["y"], name="q")], "operator ConvInteger", "before it was quantised"),
+        ("values", [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["y"], name="where")], "operator NonZero with a computed input 0",
+         "it is taken where it is a constant"),
+        ("boxes", [node("NonMaxSuppression", ["x", "x"], ["y"], name="nms")], "operator NonMaxSuppression", "shapes must not depend on values"),
         ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode", "exported for inference"),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
     extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
                  [f"{said}.* is not supported", f"note: .*{form}"])
 # Where there is none, none is made up.
-result = kerf("plan", model("none", [node("Det", ["x"], ["y"], name="d")]))
+result = kerf("plan", model("none", [node("ImageDecoder", ["x"], ["y"], name="d")]))
 checks.expect("no form", result.returncode == 3 and "note: " not in result.stderr, result.stderr)
 
 # A folder of weights, a file each: one error, which says how many there are.

@@ -54,12 +54,12 @@ class Case:
 
 
 def array_of(value):
-    """The array that a .npy file can hold, or None: sequences, strings, 8-bit floats."""
+    """The array that a .npy file can hold, or None: sequences, strings."""
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if not isinstance(value, (np.ndarray, np.generic)):
         return None
-    if (value.dtype.isbuiltin != 1 or value.dtype.kind not in "fiub") and value.dtype != ml_dtypes.bfloat16:
+    if (value.dtype.isbuiltin != 1 or value.dtype.kind not in "fiub") and not hasattr(ml_dtypes, value.dtype.name):
         return None
     return np.ascontiguousarray(value).reshape(np.shape(value))
 
@@ -90,8 +90,25 @@ def compare(found, expected):
     """Empty if `found` is what was expected."""
     if found.dtype.kind == "V" and found.dtype.itemsize == 2:
         found = found.view(ml_dtypes.bfloat16)
+    if expected.dtype.itemsize == 1 and hasattr(ml_dtypes, expected.dtype.name):
+        return compare_codes(found, expected)
     rounding = ROUNDING.get(expected.dtype.name)
     return difference(found, expected, 1e-3, 1e-7 if rounding is None else 2 * rounding * largest(expected))
+
+
+def compare_codes(found, expected):
+    """Of types of 2 to 8 bits: every bit, but for those of NaN, of which a type may have several."""
+    if found.dtype.kind != "V" or found.dtype.itemsize != 1:
+        return f"elements are {found.dtype}, expected codes of a byte"
+    if found.shape != expected.shape:
+        return f"shape {found.shape}, expected {expected.shape}"
+    codes, wanted = found.view(np.uint8), expected.view(np.uint8)
+    numbers = [each.astype(np.float32) for each in (found.view(expected.dtype), expected)]
+    wrong = (codes != wanted) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
+    if not wrong.any():
+        return ""
+    at = tuple(np.argwhere(wrong)[0])
+    return f"element {at} is {numbers[0][at]} (code {codes[at]:#x}), expected {numbers[1][at]} (code {wanted[at]:#x})"
 
 
 def reason(stderr):
@@ -104,7 +121,7 @@ def reason(stderr):
 def run(kerf, case, arguments):
     """(kind, why) of one case."""
     if any(array is None for array in case.inputs + case.outputs):
-        return "refused", "no tensor, or of a type that NumPy has not"
+        return "refused", "no tensor of numbers"
     names = [value.name for value in case.model.graph.input]
     if len(case.inputs) != len(names):
         return "refused", "an optional input is absent"

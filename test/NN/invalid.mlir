@@ -344,3 +344,44 @@ func.func @attention_gradient_c2(%q: tensor<2x4x3x8xf32>, %s: tensor<2x4x3xf32>,
     -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
   return
 }
+
+// -----
+
+func.func @cast_c2_power(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{casts 'f32' to 'f8E8M0FNU', which nn.bitcast makes of an exponent}}
+  %0 = nn.cast %x : (tensor<2x3xf32>) -> tensor<2x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @bitcast_c1_shape(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{takes 'tensor<2x3xf32>' to 'tensor<3x2xi32>', expected equal shapes}}
+  %0 = nn.bitcast %x : (tensor<2x3xf32>) -> tensor<3x2xi32>
+  return
+}
+
+// -----
+
+func.func @bitcast_c2_width(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{takes 'f32' as 'i16', expected types of one width above 1}}
+  %0 = nn.bitcast %x : (tensor<2x3xf32>) -> tensor<2x3xi16>
+  return
+}
+
+// -----
+
+// Types of 2 to 8 bits are moved and converted.
+func.func @narrow_arithmetic(%x: tensor<2x3xf8E5M2>) {
+  // expected-error@+1 {{must be statically shaped tensor of any type but those of 2 to 8 bits that are only converted}}
+  %0 = nn.add %x, %x : tensor<2x3xf8E5M2>
+  return
+}
+
+// -----
+
+func.func @narrow_root(%x: tensor<2x3xf8E5M2>) {
+  // expected-error@+1 {{must be statically shaped tensor of floating-point}}
+  %0 = nn.sqrt %x : tensor<2x3xf8E5M2>
+  return
+}

@@ -69,6 +69,10 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %19 = nn.gelu %x {tanh} : tensor<2x3xf32>
   // CHECK: nn.is_nan %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xi1>
   %20 = nn.is_nan %x : (tensor<2x3xf32>) -> tensor<2x3xi1>
+  // CHECK: nn.bitcast %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xi32>
+  %bits = nn.bitcast %x : (tensor<2x3xf32>) -> tensor<2x3xi32>
+  // CHECK: nn.cast %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf8E4M3FN>
+  %narrow = nn.cast %x : (tensor<2x3xf32>) -> tensor<2x3xf8E4M3FN>
   // CHECK: nn.cast %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xi64>
   %21 = nn.cast %x : (tensor<2x3xf32>) -> tensor<2x3xi64>
   return

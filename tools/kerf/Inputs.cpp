@@ -19,11 +19,29 @@ using namespace kerf::tool;
 /// By ONNX's names; none for types that no file of NumPy holds.
 static std::optional<kerf_dtype_t> typeOf(const std::string &name) {
   static const std::map<std::string, kerf_dtype_t> types = {
-      {"float", KERF_F32},  {"double", KERF_F64},    {"float16", KERF_F16},
-      {"int8", KERF_I8},    {"bfloat16", KERF_BF16}, {"int16", KERF_I16},
-      {"int32", KERF_I32},  {"int64", KERF_I64},     {"uint8", KERF_U8},
-      {"uint16", KERF_U16}, {"uint32", KERF_U32},    {"uint64", KERF_U64},
-      {"bool", KERF_BOOL}};
+      {"float", KERF_F32},
+      {"double", KERF_F64},
+      {"float16", KERF_F16},
+      {"int8", KERF_I8},
+      {"bfloat16", KERF_BF16},
+      {"int16", KERF_I16},
+      {"int32", KERF_I32},
+      {"int64", KERF_I64},
+      {"uint8", KERF_U8},
+      {"uint16", KERF_U16},
+      {"uint32", KERF_U32},
+      {"uint64", KERF_U64},
+      {"bool", KERF_BOOL},
+      {"float8e4m3fn", KERF_F8E4M3FN},
+      {"float8e4m3fnuz", KERF_F8E4M3FNUZ},
+      {"float8e5m2", KERF_F8E5M2},
+      {"float8e5m2fnuz", KERF_F8E5M2FNUZ},
+      {"float8e8m0", KERF_F8E8M0FNU},
+      {"float4e2m1", KERF_F4E2M1FN},
+      {"int4", KERF_I4},
+      {"uint4", KERF_U4},
+      {"int2", KERF_I2},
+      {"uint2", KERF_U2}};
   auto found = types.find(name);
   return found == types.end() ? std::nullopt : std::optional(found->second);
 }

@@ -1,6 +1,7 @@
 //===- VerifyCompare.cpp - numbers against numbers ------------------------===//
 #include "VerifyCompare.h"
 
+#include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -16,6 +17,37 @@ static double halfToDouble(uint16_t bits) {
                  : exponent == 31 ? (mantissa ? std::nan("") : INFINITY)
                                   : std::ldexp(1024 + mantissa, exponent - 25);
   return sign ? -value : value;
+}
+
+/// The number of a code of 2 to 8 bits.
+static double codeToDouble(uint8_t code, kerf_dtype_t dtype) {
+  auto floating = [&](const llvm::fltSemantics &semantics, unsigned bits) {
+    llvm::APFloat value(semantics, llvm::APInt(8, code).trunc(bits));
+    bool lost;
+    value.convert(llvm::APFloat::IEEEdouble(),
+                  llvm::APFloat::rmNearestTiesToEven, &lost);
+    return value.convertToDouble();
+  };
+  switch (dtype) {
+  case KERF_F8E4M3FN:
+    return floating(llvm::APFloat::Float8E4M3FN(), 8);
+  case KERF_F8E4M3FNUZ:
+    return floating(llvm::APFloat::Float8E4M3FNUZ(), 8);
+  case KERF_F8E5M2:
+    return floating(llvm::APFloat::Float8E5M2(), 8);
+  case KERF_F8E5M2FNUZ:
+    return floating(llvm::APFloat::Float8E5M2FNUZ(), 8);
+  case KERF_F8E8M0FNU:
+    return floating(llvm::APFloat::Float8E8M0FNU(), 8);
+  case KERF_F4E2M1FN:
+    return floating(llvm::APFloat::Float4E2M1FN(), 4);
+  case KERF_I4:
+    return code & 8 ? code - 16 : code;
+  case KERF_I2:
+    return code & 2 ? code - 4 : code;
+  default:
+    return code;
+  }
 }
 
 double kerf::tool::elementAt(const void *data, kerf_dtype_t dtype,
@@ -56,8 +88,9 @@ double kerf::tool::elementAt(const void *data, kerf_dtype_t dtype,
     return as(uint32_t());
   case KERF_U64:
     return static_cast<double>(as(uint64_t()));
+  default:
+    return codeToDouble(as(uint8_t()), dtype);
   }
-  return 0;
 }
 
 std::vector<double> kerf::tool::toNumbers(const void *data, kerf_dtype_t dtype,
@@ -80,6 +113,18 @@ Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
                      double largest) {
   bool isFloat = dtype == KERF_F32 || dtype == KERF_F64 || dtype == KERF_F16 ||
                  dtype == KERF_BF16;
+  // Of floats of 8 bits and less the next number is right, too: that behind 1,
+  // or behind 0.
+  if (dtype >= KERF_F8E4M3FN && dtype <= KERF_F4E2M1FN) {
+    double first = codeToDouble(1, dtype), one = 0, next = 0;
+    for (int code = 0; code < 255 && one < 1; ++code) {
+      one = codeToDouble(static_cast<uint8_t>(code), dtype);
+      next = codeToDouble(static_cast<uint8_t>(code + 1), dtype);
+    }
+    rtol = given.rtol.value_or(next - one);
+    atol = given.atol.value_or(first);
+    return;
+  }
   rtol = given.rtol.value_or(isFloat ? 1e-3 : 0);
   atol = given.atol.value_or(!isFloat     ? 0
                              : narrow > 0 ? narrow * largest

@@ -43,8 +43,11 @@ bool readArrays(mlir::MLIRContext &context, Test &test, const char *kind,
                 std::vector<DenseElementsAttr> &arrays) {
   std::string error;
   while (sys::fs::exists(numbered(test, kind, arrays.size()))) {
+    // Codes of a type that the model knows are bytes so far.
     arrays.push_back(onnx_import::readNpy(
-        &context, numbered(test, kind, arrays.size()), error));
+        &context, numbered(test, kind, arrays.size()),
+        mlir::IntegerType::get(&context, 8, mlir::IntegerType::Unsigned),
+        error));
     if (!arrays.back())
       return false;
   }
@@ -73,6 +76,17 @@ interpret::Tensor weightContent(mlir::Operation *op) {
     view.at(index) = whole.at(at);
   });
   return view;
+}
+
+/// An array as numbers of the type that the model says.
+interpret::Tensor tensorOf(DenseElementsAttr array, mlir::Type element) {
+  if (!isNarrow(element))
+    return interpret::fromElements(array);
+  std::vector<uint8_t> codes;
+  for (const APInt &code : array.getValues<APInt>())
+    codes.push_back(static_cast<uint8_t>(code.getZExtValue()));
+  return interpret::fromBytes(
+      cast<mlir::RankedTensorType>(array.getType().clone(element)), codes);
 }
 
 /// Empty if `found` is what was expected.
@@ -137,7 +151,10 @@ void runTest(mlir::MLIRContext &context, Test &test) {
     auto name = main.getArgAttrOfType<mlir::StringAttr>(index, kNameAttr);
     for (auto [at, input] : enumerate(report.inputs))
       if (input.name == name.getValue() && at < test.inputs.size())
-        inputs.push_back(interpret::fromElements(test.inputs[at]));
+        inputs.push_back(
+            tensorOf(test.inputs[at],
+                     cast<mlir::ShapedType>(main.getArgumentTypes()[index])
+                         .getElementType()));
   }
   if (inputs.size() != main.getNumArguments())
     return say("refused", "an optional input is absent");
@@ -152,10 +169,12 @@ void runTest(mlir::MLIRContext &context, Test &test) {
     return say("differ", "not interpreted: " + complaint);
   for (size_t index = 0; index < test.outputs.size(); ++index) {
     auto type = cast<mlir::RankedTensorType>(main.getResultTypes()[index]);
-    if (type.getElementType() != test.outputs[index].getElementType())
+    if (type.getElementType() != test.outputs[index].getElementType() &&
+        !isNarrow(type.getElementType()))
       return say("differ", "element type of output " + Twine(index));
-    std::string difference = compare(
-        (*results)[index], interpret::fromElements(test.outputs[index]));
+    std::string difference =
+        compare((*results)[index],
+                tensorOf(test.outputs[index], type.getElementType()));
     if (!difference.empty())
       return say("differ", difference);
   }

@@ -145,8 +145,8 @@ TEST_F(GradientTest, EqualsPyTorch) {
   // attention: FiniteDifferenceTest and unittests/Cuda/AttentionTest.cpp
   // (PyTorch's numbers).
   std::set<std::string> others = opsOnIntegersAlone();
-  others.insert(
-      {"nn.philox", "nn.less_equal", "nn.sign", "nn.dropout", "nn.attention"});
+  others.insert({"nn.philox", "nn.less_equal", "nn.sign", "nn.dropout",
+                 "nn.attention", "nn.bitcast"});
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<DifferentiableInterface>() &&
         !others.count(name.getStringRef().str()))

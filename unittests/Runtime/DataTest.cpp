@@ -272,6 +272,18 @@ TEST(Data, ExactConversions) {
   exactConversion(KERF_BF16, KERF_F32)(reinterpret_cast<char *>(bfloat),
                                        reinterpret_cast<char *>(values), 2);
   EXPECT_THAT(values, ElementsAre(1.5, -3));
+  // Codes are of the type that takes them, without the bits above.
+  for (kerf_dtype_t type : {KERF_F8E5M2, KERF_I4, KERF_U2})
+    EXPECT_TRUE(fits(kAnyCode, type));
+  EXPECT_TRUE(fits(KERF_I4, KERF_I4));
+  EXPECT_FALSE(fits(KERF_U8, KERF_I4));
+  EXPECT_FALSE(fits(KERF_I4, KERF_U4));
+  EXPECT_FALSE(fits(KERF_I4, KERF_F32));
+  EXPECT_FALSE(fits(kAnyCode, KERF_U8));
+  uint8_t bytes[] = {0x9c, 0x07}, codes[2];
+  exactConversion(kAnyCode, KERF_I4)(reinterpret_cast<char *>(bytes),
+                                     reinterpret_cast<char *>(codes), 2);
+  EXPECT_THAT(codes, ElementsAre(0x0c, 0x07));
 }
 
 // The order is part of what users see: a run that is repeated with a later

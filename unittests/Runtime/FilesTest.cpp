@@ -22,7 +22,7 @@ namespace {
 
 TEST(Npy, RoundTripsEveryType) {
   TempDir dir;
-  for (int t = KERF_F32; t <= KERF_BOOL; ++t) {
+  for (int t = KERF_F32; t <= KERF_U2; ++t) {
     auto dtype = static_cast<kerf_dtype_t>(t);
     std::string data(6 * kerf_dtype_size(dtype), 'x'), file;
     ASSERT_TRUE(formatNpy(dtype, {2, 3}, data.data(), data.size(), file));
@@ -31,7 +31,8 @@ TEST(Npy, RoundTripsEveryType) {
     HostTensor tensor;
     std::string error;
     ASSERT_TRUE(readNpy(dir.path("a.npy"), tensor, error)) << error;
-    EXPECT_EQ(tensor.dtype, dtype);
+    // NumPy's files do not say of which type codes are.
+    EXPECT_EQ(tensor.dtype, codeBits(dtype) ? kAnyCode : dtype);
     EXPECT_EQ(tensor.shape, (std::vector<int64_t>{2, 3}));
     EXPECT_EQ(std::string(tensor.data.begin(), tensor.data.end()), data);
   }

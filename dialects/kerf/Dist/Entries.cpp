@@ -15,6 +15,18 @@ StringRef kerf::dist::dtypeName(Type type) {
     return "f16";
   if (type.isBF16())
     return "bf16";
+  if (isa<Float8E4M3FNType>(type))
+    return "f8e4m3fn";
+  if (isa<Float8E4M3FNUZType>(type))
+    return "f8e4m3fnuz";
+  if (isa<Float8E5M2Type>(type))
+    return "f8e5m2";
+  if (isa<Float8E5M2FNUZType>(type))
+    return "f8e5m2fnuz";
+  if (isa<Float8E8M0FNUType>(type))
+    return "f8e8m0fnu";
+  if (isa<Float4E2M1FNType>(type))
+    return "f4e2m1fn";
   auto integer = dyn_cast<IntegerType>(type);
   if (!integer)
     return "";
@@ -22,6 +34,10 @@ StringRef kerf::dist::dtypeName(Type type) {
   switch (integer.getWidth()) {
   case 1:
     return "bool";
+  case 2:
+    return isUnsigned ? "u2" : "i2";
+  case 4:
+    return isUnsigned ? "u4" : "i4";
   case 8:
     return isUnsigned ? "u8" : "i8";
   case 16:

@@ -1,12 +1,17 @@
 //===- Identity.cpp - neutral elements of reductions ----------------------===//
 #include "kerf/Interfaces/Identity.h"
 
+#include "kerf/Support/NarrowTypes.h"
+
 using namespace mlir;
 using namespace kerf;
 
 TypedAttr kerf::identityOf(ReductionKind kind, Type type) {
   if (auto floatType = dyn_cast<FloatType>(type)) {
     const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
+    if (isNarrow(type)) // is not reduced: some code
+      return FloatAttr::get(
+          type, APFloat(semantics, APInt::getZero(floatType.getWidth())));
     switch (kind) {
     case ReductionKind::Sum:
       return FloatAttr::get(type, APFloat::getZero(semantics));

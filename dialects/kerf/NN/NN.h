@@ -11,6 +11,7 @@
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/NN/Formulas.h"
 #include "kerf/NN/KernelKind.h"
+#include "kerf/Support/NarrowTypes.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -33,9 +33,13 @@ def NN_Dialect : Dialect {
   let hasRegionResultAttrVerify = 1;
 }
 
-def NN_Tensor : StaticShapeTensorOf<[AnyType]>;
-def NN_Float : StaticShapeTensorOf<[AnyFloat]>;
-def NN_Integer : StaticShapeTensorOf<[AnyInteger]>;
+// Types with which nothing is computed (kerf/Support/NarrowTypes.h) stand only
+// where elements are moved or converted.
+def NN_NotNarrow : CPred<"!::kerf::isNarrow($_self)">;
+def NN_AnyTensor : StaticShapeTensorOf<[AnyType]>;
+def NN_Tensor : StaticShapeTensorOf<[Type<NN_NotNarrow, "any type but those of 2 to 8 bits that are only converted">]>;
+def NN_Float : StaticShapeTensorOf<[Type<And<[AnyFloat.predicate, NN_NotNarrow]>, "floating-point">]>;
+def NN_Integer : StaticShapeTensorOf<[Type<And<[AnyInteger.predicate, NN_NotNarrow]>, "integer">]>;
 def NN_Bool : StaticShapeTensorOf<[I1]>;
 
 // Every op: no side effects, a sharding rule, a cost.

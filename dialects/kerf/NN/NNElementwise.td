@@ -158,7 +158,8 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
       };
       ::mlir::FloatType from = element(getX()), to = element(getResult());
       ::llvm::SmallVector<::llvm::SmallVector<unsigned>> groups;
-      if (from && to && (from.getWidth() < to.getWidth() || isTransferCast(*this)))
+      if (from && to && !isNarrow(from) && !isNarrow(to) &&
+          (from.getWidth() < to.getWidth() || isTransferCast(*this)))
         groups.push_back({0});
       return groups;
     }()}], 1, [NN_ByElement, NN_Kernel<"Elementwise">], "{}", "::kerf::OperandRole::Through"> {
@@ -167,6 +168,11 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     Between floats: rounds to nearest even. Float to integer truncates towards
     zero. To i1: `x != 0`. From i1: 0 or 1.
 
+    To a float of 8 bits: what is out of range becomes infinity where the type has
+    it, and NaN where not. f4E2M1FN has neither: such numbers
+    become its largest, and NaN becomes -0. Integers of 2 and 4 bits keep the low
+    bits of an integer.
+
     ```mlir
     %r = nn.cast %x : (tensor<2x3xi64>) -> tensor<2x3xf32>
     ```
@@ -174,11 +180,29 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     With the attribute `kerf.transfer_cast` (Interfaces/TransferCast.h) a sum of parts may be
     taken after any cast between floats: each part is rounded.
 
-    C1: operand and result have one shape.
+    C1: operand and result have one shape. C2: the result is no f8E8M0FNU, which
+    has powers of 2 alone and no rounding of its own: `nn.bitcast` makes it of an
+    exponent.
   }];
-  let arguments = (ins NN_Tensor:$x);
-  // NaN may become any integer, small numbers become 0.
-  let interval = "holdsFloats(getX()) && !holdsFloats(getResult()) ? ::kerf::Interval::all() : ::kerf::Interval{x[0].low, x[0].high}";
+  let arguments = (ins NN_AnyTensor:$x);
+  let results = (outs NN_AnyTensor:$result);
+  // NaN may become any integer, small numbers become 0; large ones do not fit in 8 bits.
+  let interval = "(holdsFloats(getX()) && !holdsFloats(getResult())) || isNarrow(getResult().getType().getElementType()) ? ::kerf::Interval::all() : ::kerf::Interval{x[0].low, x[0].high}";
+  let hasVerifier = 1;
+}
+
+def NN_BitcastOp : NN_ElementwiseOp<"bitcast", "{}", 1, [NN_ByElement, NN_Kernel<"Elementwise">]> {
+  let summary = "the bits of each element as another type";
+  let description = [{
+    ```mlir
+    %r = nn.bitcast %x : (tensor<2x3xf32>) -> tensor<2x3xi32>
+    ```
+
+    C1: operand and result have one shape. C2: their elements have one width,
+    which is not 1.
+  }];
+  let arguments = (ins NN_AnyTensor:$x);
+  let results = (outs NN_AnyTensor:$result);
   let hasVerifier = 1;
 }
 
@@ -269,7 +293,8 @@ def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, NN_Element, "{}",
 
     C1: `on_true` and `on_false` have one element type; all three broadcast.
   }];
-  let arguments = (ins NN_Bool:$condition, NN_Tensor:$on_true, NN_Tensor:$on_false);
+  let arguments = (ins NN_Bool:$condition, NN_AnyTensor:$on_true, NN_AnyTensor:$on_false);
+  let results = (outs NN_AnyTensor:$result);
   let interval = "join(x[1], isWhereNotZero(*this) ? ::kerf::Interval{x[2].low, x[2].high, true} : x[2])";
 }
 

@@ -13,9 +13,9 @@ def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Kernel<"Shape">, NN_Gradient, Kerf_O
 
     C1: operand and result have the same element type and number of elements.
   }];
-  let arguments = (ins NN_Tensor:$x);
+  let arguments = (ins NN_AnyTensor:$x);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -34,9 +34,9 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Kernel<"Shape">, NN_Infer, NN_Gr
 
     C1: `perm` is a permutation of the operand's dimensions.
   }];
-  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let arguments = (ins NN_AnyTensor:$x, DenseI64ArrayAttr:$perm);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$x `perm` $perm attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
   let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
@@ -53,9 +53,9 @@ def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Kernel<"Shape">, NN_Gradient, Ke
 
     C1: the operand broadcasts to the result's shape.
   }];
-  let arguments = (ins NN_Tensor:$x);
+  let arguments = (ins NN_AnyTensor:$x);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
@@ -70,9 +70,9 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Kernel<"Concat">, NN_Infer, NN_Gradien
 
     C1: operands agree in element type and in every dimension but `dim`.
   }];
-  let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$dim);
+  let arguments = (ins Variadic<NN_AnyTensor>:$inputs, I64Attr:$dim);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Element">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
@@ -91,10 +91,10 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient,
 
     C1: one start, size and stride per dimension. C2: the box lies inside `x`.
   }];
-  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$starts,
+  let arguments = (ins NN_AnyTensor:$x, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = [{
     $x `from` custom<SliceStarts>($starts, $strides) attr-dict
     `:` custom<SliceTypes>($sizes, type($x), type($result))
@@ -113,10 +113,10 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_O
 
     C1: one non-negative `low` and `high` per dimension.
   }];
-  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+  let arguments = (ins NN_AnyTensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        TypedAttrInterface:$value);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$x `by` custom<Borders>($low, $high) `value` $value attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
@@ -149,10 +149,10 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradie
     C1: `dim` is a dimension of `data`. C2: `batched` indices begin with the
     dimensions of `data` before `dim`.
   }];
-  let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial,
+  let arguments = (ins NN_AnyTensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial,
                        UnitAttr:$batched);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Table">.method;
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$data `,` $indices `dim` $dim attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Gather", "0">.definition;
 }

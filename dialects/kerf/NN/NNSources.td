@@ -33,7 +33,7 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
   let arguments = (ins StrAttr:$name, I64Attr:$file, I64Attr:$offset, I64Attr:$length,
                        TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts,
                        UnitAttr:$variable, UnitAttr:$infinite);
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = [{
     $name `file` $file `at` $offset attr-dict
     `:` custom<StoredType>(type($result), $stored, $starts, $length)
@@ -74,7 +74,7 @@ def NN_ConstantOp : NN_SourceOp<"constant", [NN_Kernel<"Constant">, AllTypesMatc
     C1: `value` is a dense elements attribute.
   }];
   let arguments = (ins TypedAttrInterface:$value, OptionalAttr<StrAttr>:$name);
-  let results = (outs NN_Tensor:$result);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "attr-dict $value";
   let builders = [OpBuilder<(ins "::mlir::ElementsAttr":$value), [{
     build($_builder, $_state, value.getShapedType(), ::llvm::cast<::mlir::TypedAttr>(value), nullptr);

@@ -44,6 +44,8 @@ Tensor fromElements(mlir::DenseElementsAttr elements);
 /// Raw little-endian elements, as files and buffers hold them; a bool is a
 /// byte.
 Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+/// The reverse.
+std::vector<uint8_t> toBytes(mlir::RankedTensorType type, const Tensor &tensor);
 
 /// Rounds as a tensor of this element type would: to the nearest number, to
 /// infinity past the largest one; integers of up to 32 bits wrap around.

@@ -125,9 +125,43 @@ static bool parseEinsum(Node &node, std::string equation,
   return true;
 }
 
+/// A label that a term has twice: of these two dimensions, as one, every n +
+/// 1st element.
+static LogicalResult takeDiagonals(Node &node, std::string &term,
+                                   Value &value) {
+  for (size_t first = 0; first < term.size() && value;) {
+    size_t second = term.find(term[first], first + 1);
+    if (second == std::string::npos) {
+      ++first;
+      continue;
+    }
+    int64_t size = shapeOf(value)[first];
+    if (shapeOf(value)[second] != size)
+      return node.error(
+          "equation repeats a label whose dimensions have sizes " +
+          Twine(size) + " and " + Twine(shapeOf(value)[second]));
+    SmallVector<int64_t> perm, shape;
+    std::string rest;
+    for (size_t d = 0; d < term.size(); ++d)
+      if (d != first && d != second) {
+        perm.push_back(int64_t(d));
+        shape.push_back(shapeOf(value)[d]);
+        rest.push_back(term[d]);
+      }
+    perm.append({int64_t(first), int64_t(second)});
+    shape.push_back(size * size);
+    int64_t last = int64_t(shape.size()) - 1;
+    value = node.reshape(node.transpose(value, perm), shape);
+    value = node.slice(value, last, 0, size, size + 1);
+    term = rest + term[first];
+    first = 0;
+  }
+  return success(value != nullptr);
+}
+
 /// Sums a term over labels that no other term and no output has; then
-/// multiplies pairwise, as batched matmul. A label repeated within a term (a
-/// diagonal) is refused.
+/// multiplies pairwise, as batched matmul. Of a label repeated within a term
+/// the diagonal is taken first.
 static LogicalResult einsum(Node &node) {
   if (failed(node.arity(1, 1 << 8)))
     return failure();
@@ -135,12 +169,10 @@ static LogicalResult einsum(Node &node) {
   std::string result;
   if (!parseEinsum(node, node.text("equation", ""), terms, result))
     return failure();
-  for (const std::string &term : terms)
-    for (char c : term)
-      if (llvm::count(term, c) > 1)
-        return node.unsupported("diagonal in operator Einsum",
-                                "a product with EyeLike and a sum are taken");
   SmallVector<Value> values(node.inputs);
+  for (auto [term, value] : llvm::zip_equal(terms, values))
+    if (failed(takeDiagonals(node, term, value)))
+      return failure();
   auto sizeOf = [&](const std::string &term, Value value, char label) {
     return shapeOf(value)[term.find(label)];
   };

@@ -1,9 +1,8 @@
-//===- Elementwise.cpp - arithmetic, comparison, logic, casts -------------===//
+//===- Elementwise.cpp - arithmetic, comparison, logic --------------------===//
 //
 // One nn op each where there is one; old operator sets broadcast by attribute.
 //
 //===----------------------------------------------------------------------===//
-#include "../Forms.h"
 #include "../Handlers.h"
 #include "../Importer.h"
 
@@ -206,40 +205,6 @@ static LogicalResult where(Node &node) {
   return node.set(node.select(node.in(0), node.in(1), node.in(2)));
 }
 
-static LogicalResult castTo(Node &node) {
-  if (failed(node.arity(1, 1)))
-    return failure();
-  (void)node.integer("saturate", 1);
-  (void)node.text("round_mode", "up");
-  int64_t to;
-  if (node.opset < 6) {
-    // A name instead of a number.
-    std::string name = node.text("to", "");
-    to = 0;
-    for (int type = 1; type < 32; ++type)
-      if (StringRef(name).equals_insensitive(dataTypeName(type)))
-        to = type;
-  } else {
-    node.requireAttribute("to");
-    to = node.integer("to", 0);
-  }
-  if (node.failed)
-    return failure();
-  Type element =
-      to >= 0 && to < 1000 ? elementType(node.context, int32_t(to)) : Type();
-  if (!element)
-    return node.unsupported("type " + dataTypeName(int32_t(to)), kTypesTaken);
-  return node.set(node.cast(node.in(0), element));
-}
-
-static LogicalResult castLike(Node &node) {
-  if (failed(node.arity(2, 2)))
-    return failure();
-  (void)node.integer("saturate", 1);
-  (void)node.text("round_mode", "up");
-  return node.set(node.cast(node.in(0), elementOf(node.in(1))));
-}
-
 static LogicalResult isInf(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -362,7 +327,5 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Mean", 1, mean);
   table.add("Clip", 1, clip);
   table.add("Where", 9, where);
-  table.add("Cast", 1, castTo);
-  table.add("CastLike", 15, castLike);
   table.add("Dropout", 1, dropout);
 }

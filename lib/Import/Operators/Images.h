@@ -26,9 +26,27 @@ std::pair<int64_t, int64_t> splitPad(AutoPad automatic, int64_t total);
 /// Whether the rank is 3 to 5; reports otherwise.
 bool isImage(Node &node, mlir::Value x);
 
+/// The convolution of `x` and weights, channels first, by the node's
+/// attributes; null after reporting what does not fit.
+mlir::Value convolution(Node &node, mlir::Value x, mlir::Value weights);
+
 /// What Conv computes of its first three inputs and its attributes; null after
 /// reporting what does not fit.
 mlir::Value convolve(Node &node);
+
+/// Window attributes, one entry for each spatial dimension.
+struct WindowShape {
+  llvm::SmallVector<int64_t> kernel, strides, dilations, low, high;
+  /// `high` without what ceil_mode adds.
+  llvm::SmallVector<int64_t> declaredHigh;
+};
+
+/// Where in `x`, as one row of all its elements, the first of each window's
+/// largest elements is, which `maxima` holds; i64. The order of the spatial
+/// dimensions is reversed if `columnMajor`. Null after reporting windows of too
+/// many elements.
+mlir::Value maxPoolIndices(Node &node, mlir::Value x, mlir::Value maxima,
+                           const WindowShape &window, bool columnMajor);
 
 /// A convolution's result with the bias of input 2, if there is one, of this
 /// many elements.

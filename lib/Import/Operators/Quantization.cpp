@@ -2,11 +2,13 @@
 //
 // Values are computed with as floats: x is (q - zero) scale. Models that carry
 // QuantizeLinear and DequantizeLinear so give what an integer implementation
-// rounds to; products of integers (MatMulInteger, QLinearMatMul) are exact, in
-// doubles, which hold every sum of products of bytes.
+// rounds to; products of integers (MatMulInteger, QLinearConv, ...) are exact,
+// in doubles, which hold every sum of products of bytes.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
+#include "Casts.h"
+#include "Images.h"
 
 #include <cmath>
 
@@ -74,8 +76,11 @@ static bool isQuantized(Node &node, Type type) {
   auto integer = dyn_cast_or_null<IntegerType>(type);
   if (integer && integer.getWidth() > 1 && integer.getWidth() <= 16)
     return true;
-  (void)node.unsupported("quantized type of operator " + node.proto.op_type(),
-                         "integers of 8 and 16 bits are taken");
+  if (type && isNarrow(type) && !isa<Float8E8M0FNUType>(type))
+    return true;
+  (void)node.unsupported(
+      "quantized type of operator " + node.proto.op_type(),
+      "integers of 2 to 16 bits and floats of 4 and 8 bits are taken");
   return false;
 }
 
@@ -84,7 +89,8 @@ static LogicalResult quantizeLinear(Node &node) {
     return failure();
   Value x = node.in(0), scale = node.in(1), zero = node.in(2);
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
-  (void)node.integer("saturate", 1); // of floats with 8 bits
+  Conversion how;
+  how.saturates = node.integer("saturate", 1) != 0;
   (void)node.integer("precision", 0);
   Type to = zero ? elementOf(zero)
                  : IntegerType::get(node.context, 8, IntegerType::Unsigned);
@@ -99,7 +105,12 @@ static LogicalResult quantizeLinear(Node &node) {
   if (!scale || (node.has(2) && !zero))
     return node.fail();
   Value ratio = node.div(node.cast(x, wide), node.cast(scale, wide));
-  return node.set(saturate(node, ratio, zero, to));
+  if (!isa<FloatType>(to))
+    return node.set(saturate(node, ratio, zero, to));
+  // A zero point of floats of 8 bits is 0.
+  if (zero && isa<Float4E2M1FNType>(to))
+    ratio = node.add(ratio, node.cast(zero, wide));
+  return node.set(convert(node, ratio, to, how));
 }
 
 /// q - zero in this type.
@@ -118,15 +129,18 @@ static LogicalResult dequantizeLinear(Node &node) {
   Type to = elementOf(scale);
   if (int64_t type = node.integer("output_dtype", 0))
     to = elementType(node.context, int32_t(type));
-  if (!isa_and_nonnull<FloatType>(to) || !isa<IntegerType>(elementOf(q)))
+  if (!to || !isComputedFloat(to) || isComputedFloat(elementOf(q)))
     return node.unsupported("types of operator DequantizeLinear",
-                            "integers of 8 to 32 bits, to floats, are taken");
+                            "integers of 2 to 32 bits and floats of 4 and 8 "
+                            "bits, to wider floats, are taken");
   scale = alongside(node, scale, q, axis, block);
   if (zero)
     zero = alongside(node, zero, q, axis, block);
   if (!scale || (node.has(2) && !zero))
     return node.fail();
   Type wide = to.isF64() ? to : node.ops.getF32Type();
+  if (isa<FloatType>(elementOf(q)))
+    zero = {}; // is 0
   Value y = node.mul(centred(node, q, zero, wide), node.cast(scale, wide));
   return node.set(node.cast(y, to));
 }
@@ -198,10 +212,56 @@ static LogicalResult qLinearMatMul(Node &node) {
   return node.set(saturate(node, y, pointOf(node, node.in(7), true), to));
 }
 
+/// The zero point or scale of weights: of all, or of each output channel.
+static Value ofChannels(Node &node, Value point, Value weights) {
+  if (!point || typeOf(point).getNumElements() == 1)
+    return point ? node.reshape(point, {}) : point;
+  Integers shape(rankOf(weights), 1);
+  shape[0] = typeOf(point).getNumElements();
+  return node.reshape(point, shape);
+}
+
+static LogicalResult convInteger(Node &node) {
+  if (failed(node.arity(2, 4)))
+    return failure();
+  Type f64 = node.ops.getF64Type();
+  Value w = node.in(1);
+  Value x = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
+  w = centred(node, w, ofChannels(node, node.in(3), w), f64);
+  Value y = toChannelsFirst(node, convolution(node, x, w));
+  return node.set(node.cast(y, node.ops.getI32Type()));
+}
+
+static LogicalResult qLinearConv(Node &node) {
+  if (failed(node.arity(8, 9)))
+    return failure();
+  Type f64 = node.ops.getF64Type();
+  Type to = elementOf(node.in(7));
+  if (!isQuantized(node, to))
+    return failure();
+  Value w = node.in(3);
+  Value x = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
+  Value y = convolution(node, x,
+                        centred(node, w, ofChannels(node, node.in(5), w), f64));
+  // Channels are the last dimension.
+  auto vector = [&](size_t index) {
+    Value value = node.in(index);
+    bool isOne = typeOf(value).getNumElements() == 1;
+    return node.cast(isOne ? node.reshape(value, {}) : value, f64);
+  };
+  if (node.has(8) && y)
+    y = node.add(y, vector(8));
+  Value factor = node.div(node.mul(vector(1), vector(4)), vector(6));
+  y = toChannelsFirst(node, node.mul(y, factor));
+  return node.set(saturate(node, y, pointOf(node, node.in(7), true), to));
+}
+
 void kerf::onnx_import::addQuantization(HandlerTable &table) {
   table.add("QuantizeLinear", 10, quantizeLinear);
   table.add("DequantizeLinear", 10, dequantizeLinear);
   table.add("DynamicQuantizeLinear", 11, dynamicQuantizeLinear);
   table.add("MatMulInteger", 10, matMulInteger);
   table.add("QLinearMatMul", 10, qLinearMatMul);
+  table.add("ConvInteger", 10, convInteger);
+  table.add("QLinearConv", 10, qLinearConv);
 }

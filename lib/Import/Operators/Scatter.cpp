@@ -231,15 +231,21 @@ static LogicalResult topK(Node &node) {
   if (k < 1 || k > shapeOf(x)[*axis])
     return node.error("k is " + Twine(k) + ", expected 1 to " +
                       Twine(shapeOf(x)[*axis]) + ", the size of the axis");
-  if (elementOf(x).isUnsignedInteger(64))
-    return node.unsupported("operator TopK of uint64",
-                            "floats and integers of up to 63 bits are taken");
   Value rows = node.transpose(x, axisToLast(*axis, rankOf(x)));
   SmallVector<NamedAttribute, 2> attributes{node.i64("k", k)};
   if (!largest)
     attributes.push_back(node.unit("smallest"));
+  Value ordered = rows;
+  if (elementOf(x).isUnsignedInteger(64)) {
+    // With its first bit flipped a number without sign is in the order of
+    // those with one.
+    Value flipped = node.cast(rows, node.ops.getI64Type());
+    ordered = node.add(flipped,
+                       node.scalar(double(std::numeric_limits<int64_t>::min()),
+                                   node.ops.getI64Type()));
+  }
   Value indices = node.make<TopKOp>(
-      {node.cast(rows, indexedType(node, elementOf(x)))}, attributes);
+      {node.cast(ordered, indexedType(node, elementOf(ordered)))}, attributes);
   if (!indices)
     return node.fail();
   Integers back = lastToAxis(*axis, rankOf(x));

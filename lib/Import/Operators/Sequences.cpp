@@ -191,6 +191,19 @@ static LogicalResult sequenceLength(Node &node) {
                              static_cast<int64_t>(elements->size()))));
 }
 
+/// An optional is what it holds, or an input that is absent.
+static LogicalResult optionalHasElement(Node &node) {
+  if (failed(node.arity(0, 1)))
+    return failure();
+  return node.set(node.scalar(node.has(0), node.ops.getI1Type()));
+}
+
+static LogicalResult optionalGetElement(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  return node.set(node.in(0));
+}
+
 static LogicalResult concatFromSequence(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -226,6 +239,10 @@ void kerf::onnx_import::addSequences(HandlerTable &table) {
   table.add("SequenceInsert", 11, sequenceInsert, /*takesSequences=*/true);
   table.add("SequenceErase", 11, sequenceErase, /*takesSequences=*/true);
   table.add("SequenceLength", 11, sequenceLength, /*takesSequences=*/true);
+  table.add("OptionalHasElement", 15, optionalHasElement,
+            /*takesSequences=*/true);
+  table.add("OptionalGetElement", 15, optionalGetElement,
+            /*takesSequences=*/true);
   table.add("ConcatFromSequence", 11, concatFromSequence,
             /*takesSequences=*/true);
 }

@@ -17,15 +17,6 @@ using namespace mlir;
 
 using Integers = SmallVector<int64_t>;
 
-namespace {
-/// Window attributes, one entry for each spatial dimension.
-struct Window {
-  Integers kernel, strides, dilations, low, high;
-  /// `high` without what ceil_mode adds.
-  Integers declaredHigh;
-};
-} // namespace
-
 Value kerf::onnx_import::toChannelsLast(Node &node, Value x) {
   if (!x)
     return {};
@@ -87,8 +78,8 @@ std::pair<int64_t, int64_t> kerf::onnx_import::splitPad(AutoPad automatic,
 
 /// Reads strides, dilations, pads and auto_pad for an image of these spatial
 /// sizes.
-static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
-                                    Integers kernel, bool ceilMode) {
+static std::optional<WindowShape> window(Node &node, ArrayRef<int64_t> image,
+                                         Integers kernel, bool ceilMode) {
   size_t count = image.size();
   auto strides = perDimension(node, "strides", count, 1);
   auto dilations = perDimension(node, "dilations", count, 1);
@@ -96,7 +87,7 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
   auto automatic = autoPadOf(node);
   if (!strides || !dilations || !pads || !automatic || node.failed)
     return std::nullopt;
-  Window w{std::move(kernel), *strides, *dilations, {}, {}, {}};
+  WindowShape w{std::move(kernel), *strides, *dilations, {}, {}, {}};
   for (size_t d = 0; d < count; ++d) {
     int64_t k = w.kernel[d], s = w.strides[d], l = w.dilations[d];
     if (k < 1 || s < 1 || l < 1 || k > (int64_t(1) << 31)) {
@@ -141,7 +132,7 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
 }
 
 static SmallVector<NamedAttribute> windowAttributes(Node &node,
-                                                    const Window &w) {
+                                                    const WindowShape &w) {
   return {node.i64s("strides", w.strides), node.i64s("low", w.low),
           node.i64s("high", w.high), node.i64s("dilations", w.dilations)};
 }
@@ -177,10 +168,8 @@ LogicalResult kerf::onnx_import::addBias(Node &node, Value &result,
   return success();
 }
 
-Value kerf::onnx_import::convolve(Node &node) {
-  Value x = node.in(0);
-  Value weights = node.parameter(1);
-  if (!isImage(node, x))
+Value kerf::onnx_import::convolution(Node &node, Value x, Value weights) {
+  if (!x || !weights || !isImage(node, x))
     return {};
   if (rankOf(weights) != rankOf(x))
     return (void)node.error("weights have rank " + Twine(rankOf(weights)) +
@@ -203,9 +192,13 @@ Value kerf::onnx_import::convolve(Node &node) {
     return {};
   SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
   attributes.push_back(node.i64("groups", groups));
-  Value result =
-      node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
-  if (failed(addBias(node, result, shapeOf(weights)[0])))
+  return node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
+}
+
+Value kerf::onnx_import::convolve(Node &node) {
+  Value weights = node.parameter(1);
+  Value result = convolution(node, node.in(0), weights);
+  if (!result || failed(addBias(node, result, shapeOf(weights)[0])))
     return {};
   return toChannelsFirst(node, result);
 }
@@ -260,7 +253,8 @@ static LogicalResult causalConvWithState(Node &node) {
   return node.set(y);
 }
 
-static std::optional<Window> poolWindow(Node &node, Value x, bool ceilMode) {
+static std::optional<WindowShape> poolWindow(Node &node, Value x,
+                                             bool ceilMode) {
   if (!isImage(node, x))
     return std::nullopt;
   node.requireAttribute("kernel_shape");
@@ -275,17 +269,18 @@ static LogicalResult maxPool(Node &node) {
     return failure();
   Value x = node.in(0);
   bool ceilMode = node.integer("ceil_mode", 0);
-  (void)node.integer("storage_order", 0);
+  bool columnMajor = node.integer("storage_order", 0);
   auto w = poolWindow(node, x, ceilMode);
   if (!w)
     return failure();
-  if (node.wants(1))
-    return node.unsupported("output Indices of operator MaxPool",
-                            "the maxima alone are taken");
   SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
   attributes.push_back(node.i64s("kernel", w->kernel));
-  return node.set(toChannelsFirst(
-      node, node.make<MaxPoolOp>({toChannelsLast(node, x)}, attributes)));
+  Value maxima = toChannelsFirst(
+      node, node.make<MaxPoolOp>({toChannelsLast(node, x)}, attributes));
+  if (node.wants(1) &&
+      failed(node.set(1, maxPoolIndices(node, x, maxima, *w, columnMajor))))
+    return failure();
+  return node.set(maxima);
 }
 
 static LogicalResult avgPool(Node &node) {
@@ -376,6 +371,51 @@ static LogicalResult globalLpPool(Node &node) {
   return node.set(node.make<PowOp>({sum, node.scalar(1 / p, elementOf(x))}));
 }
 
+/// In training mode, by the statistics of the batch; further outputs are the
+/// running statistics, each moved towards those.
+static LogicalResult batchNormOfBatch(Node &node, double epsilon,
+                                      double momentum) {
+  Value x = node.in(0);
+  if (rankOf(x) < 2)
+    return node.error("input has rank " + Twine(rankOf(x)) +
+                      ", expected at least 2");
+  Integers others{0}, alongChannels(rankOf(x), 1);
+  alongChannels[1] = shapeOf(x)[1];
+  for (int64_t dim = 2; dim < rankOf(x); ++dim)
+    others.push_back(dim);
+  Type element = elementOf(x);
+  Type wide = element.isF64() ? element : node.ops.getF32Type();
+  for (int index = 1; index < 5; ++index)
+    if (rankOf(node.in(index)) != 1 ||
+        shapeOf(node.in(index))[0] != shapeOf(x)[1])
+      return node.error("input " + Twine(index) + " must be a vector of " +
+                        Twine(shapeOf(x)[1]) + " elements");
+  auto vector = [&](int index) {
+    return node.reshape(node.cast(node.in(index), wide), alongChannels);
+  };
+  node.importer.noteBatchStatistics();
+  Value all = node.cast(x, wide);
+  Value mean = node.mean(all, others, true);
+  Value centred = node.sub(all, mean);
+  Value variance = node.mean(node.mul(centred, centred), others, true);
+  if (!variance)
+    return node.fail();
+  Value y = node.div(centred, node.make<SqrtOp>({node.add(variance, epsilon)}));
+  y = node.add(node.mul(y, vector(1)), vector(2));
+  Value statistics[] = {mean, variance};
+  for (int index : {1, 2}) {
+    if (!node.wants(index))
+      continue;
+    Value moved = node.add(node.mul(vector(index + 2), momentum),
+                           node.mul(statistics[index - 1], 1 - momentum));
+    moved = node.reshape(moved, {shapeOf(x)[1]});
+    if (failed(
+            node.set(index, node.cast(moved, elementOf(node.in(index + 2))))))
+      return failure();
+  }
+  return node.set(node.cast(y, element));
+}
+
 /// The running statistics; in training autodiff replaces them by those of the
 /// batch (`momentum` is the weight of the old ones).
 static LogicalResult batchNorm(Node &node) {
@@ -392,6 +432,9 @@ static LogicalResult batchNorm(Node &node) {
     (void)node.integer("is_test", 0);
   for (size_t index = 1; index < node.outputs.size(); ++index)
     training |= node.wants(index);
+  if (training && node.opset >= 14 &&
+      node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
+    return batchNormOfBatch(node, epsilon, momentum);
   if (training &&
       node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
     return node.unsupported("operator BatchNormalization in training mode",

@@ -9,6 +9,7 @@
 #define KERF_LOWER_CODEGEN_PULLELEMENTWISE_H
 
 #include "Elements.h"
+#include "NarrowFloats.h"
 #include "PullEmitter.h"
 
 #include "kerf/NN/IR/Elements.h"
@@ -20,12 +21,15 @@ auto PullEmitter<B>::elementwise(mlir::Operation *op,
                                  llvm::MutableArrayRef<V> operands) -> V {
   FloatElements<B> floats(b, math, operands[0]);
   if (mlir::isa<nn::SelectOp>(op)) {
-    if (mlir::isa<mlir::FloatType>(elementOf(op->getResult(0))))
+    if (isComputedFloat(elementOf(op->getResult(0))))
       return floats.selectNumber(operands[0], operands[1], operands[2]);
     return b.CreateSelect(operands[0], operands[1], operands[2]);
   }
   if (mlir::isa<nn::CastOp>(op))
     return convert(operands[0], elementOf(op->getOperand(0)),
+                   elementOf(op->getResult(0)));
+  if (mlir::isa<nn::BitcastOp>(op))
+    return bitcast(operands[0], elementOf(op->getOperand(0)),
                    elementOf(op->getResult(0)));
   if (auto philox = mlir::dyn_cast<nn::PhiloxOp>(op))
     return philoxUniform(philox.getStream(), operands);
@@ -112,8 +116,52 @@ auto PullEmitter<B>::philoxUniform(uint64_t stream, llvm::ArrayRef<V> operands)
   return b.CreateFMul(number, math.constant(number, 0x1p-24));
 }
 
+/// Where one of two types, or both, is of codes.
+template <typename B>
+auto PullEmitter<B>::convertNarrow(V value, mlir::Type from, mlir::Type to)
+    -> V {
+  NarrowFloats<B> floats(b);
+  mlir::Builder types(to.getContext());
+  T byte = b.withElement(b.typeOf(value), b.getIntNTy(8));
+  unsigned unused = 8 - to.getIntOrFloatBitWidth() % 8;
+  if (isNarrow(from)) {
+    if (from == to)
+      return value;
+    mlir::Type number = types.getF32Type();
+    if (mlir::isa<mlir::FloatType>(from)) {
+      value = floats.toFloat(value, from);
+    } else {
+      unsigned above = 8 - from.getIntOrFloatBitWidth();
+      value = b.CreateShl(value, above);
+      number = from.isUnsignedInteger() ? types.getIntegerType(8, false)
+                                        : types.getI8Type();
+      value = from.isUnsignedInteger() ? b.CreateLShr(value, above)
+                                       : b.CreateAShr(value, above);
+    }
+    return convert(value, number, to);
+  }
+  if (mlir::isa<mlir::FloatType>(to)) {
+    if (!mlir::isa<mlir::FloatType>(from))
+      value = convert(value, from, types.getF32Type());
+    return floats.fromFloat(value, to);
+  }
+  value = mlir::isa<mlir::FloatType>(from)
+              ? convert(value, from, types.getI8Type())
+              : b.CreateZExtOrTrunc(value, byte);
+  return b.CreateLShr(b.CreateShl(value, unused), unused);
+}
+
+template <typename B>
+auto PullEmitter<B>::bitcast(V value, mlir::Type from, mlir::Type to) -> V {
+  V raw = toStorage(value, from);
+  return fromStorage(
+      b.CreateBitCast(raw, b.withElement(b.typeOf(raw), storageType(to))), to);
+}
+
 template <typename B>
 auto PullEmitter<B>::convert(V value, mlir::Type from, mlir::Type to) -> V {
+  if (isNarrow(from) || isNarrow(to))
+    return convertNarrow(value, from, to);
   T type = b.withElement(b.typeOf(value), computeType(to));
   bool fromFloat = mlir::isa<mlir::FloatType>(from);
   bool toFloat = mlir::isa<mlir::FloatType>(to);

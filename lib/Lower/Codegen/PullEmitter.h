@@ -133,6 +133,8 @@ protected:
   V batchNorm(nn::BatchNormOp op, llvm::ArrayRef<V> operands);
   V elementwiseInteger(mlir::Operation *op, llvm::ArrayRef<V> operands);
   V convert(V value, mlir::Type from, mlir::Type to);
+  V convertNarrow(V value, mlir::Type from, mlir::Type to);
+  V bitcast(V value, mlir::Type from, mlir::Type to);
   V philoxUniform(uint64_t stream, llvm::ArrayRef<V> operands);
 
   //===--------------------------------------------------------------------===//

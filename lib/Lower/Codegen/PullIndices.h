@@ -2,13 +2,15 @@
 //
 // An index is a scalar of the index type or, if it varies over the lanes, a
 // vector, of 32-bit elements if its range fits. f16 and bf16 are computed in
-// f32, other types in their own type.
+// f32, codes of 2 to 8 bits are bytes, other types are computed in their own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_PULLINDICES_H
 #define KERF_LOWER_CODEGEN_PULLINDICES_H
 
 #include "PullEmitter.h"
+
+#include "kerf/Support/NarrowTypes.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -18,6 +20,8 @@ template <typename B>
 auto PullEmitter<B>::computeType(mlir::Type element) -> T {
   if (element.isF64())
     return b.getDoubleTy();
+  if (isNarrow(element))
+    return b.getIntNTy(8);
   if (mlir::isa<mlir::FloatType>(element))
     return b.getFloatTy();
   return b.getIntNTy(element.getIntOrFloatBitWidth());
@@ -49,6 +53,8 @@ template <typename B>
 auto PullEmitter<B>::constantOf(mlir::Type element, mlir::Attribute value)
     -> V {
   T type = computeType(element);
+  if (isNarrow(element))
+    return b.integer(type, llvm::APInt(8, codeOf(value)));
   if (auto number = mlir::dyn_cast<mlir::FloatAttr>(value))
     return b.real(type, number.getValueAsDouble());
   return b.integer(type,

@@ -110,7 +110,7 @@ V GpuEmitter::sharedScratch(int64_t bytes) {
 //===----------------------------------------------------------------------===//
 
 Type GpuEmitter::storageType(Type element) {
-  if (isa<FloatType>(element))
+  if (isComputedFloat(element))
     return element;
   return b.getIntNTy(std::max(element.getIntOrFloatBitWidth(), 8u));
 }

@@ -9,7 +9,7 @@ using namespace kerf::nn;
 
 bool kerf::nn::isDifferentiable(Value value) {
   RankedTensorType type = typeOf(value);
-  if (!isa<FloatType>(type.getElementType()) || type.getNumElements() == 0)
+  if (!isComputedFloat(type.getElementType()) || type.getNumElements() == 0)
     return false;
   auto source = value.getDefiningOp<SourceOpInterface>();
   return !source || source.isParameter();

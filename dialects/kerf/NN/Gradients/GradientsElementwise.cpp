@@ -75,6 +75,7 @@ KERF_CONSTANT(EqualOp)
 KERF_CONSTANT(LessOp)
 KERF_CONSTANT(LessEqualOp)
 KERF_CONSTANT(PhiloxOp)
+KERF_CONSTANT(BitcastOp)
 
 // Autodiff replaces the op before differentiation.
 KERF_VJP(DropoutOp) { return emitError("dropout has no mask"); }
@@ -170,9 +171,10 @@ KERF_UNARY(GeluOp, wide(b, dy, getX(), [&](Value g, Value x) {
            }))
 
 KERF_VJP(CastOp) {
-  // A cast to integers has no gradient.
+  // A cast to integers or to a type of 8 bits and less has no gradient.
   Value dy = resultGradients[0];
-  if (!dy || !isDifferentiable(getX()))
+  if (!dy || !isDifferentiable(getX()) ||
+      isNarrow(getResult().getType().getElementType()))
     return SmallVector<Value>(1);
   GradientBuilder b(builder, getLoc());
   Value dx = b.castLike(dy, getX());

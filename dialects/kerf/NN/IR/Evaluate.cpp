@@ -480,6 +480,9 @@ DenseElementsAttr kerf::nn::evaluate(Operation *op) {
   }
   if (op->getDialect() != op->getContext()->getLoadedDialect<NNDialect>())
     return {};
+  if (isa<BitcastOp>(op))
+    return op->getOperand(0).getDefiningOp<ConstantOp>().getElements().bitcast(
+        type.getElementType());
   for (Value operand : op->getOperands())
     evaluator.in.push_back(
         decode(operand.getDefiningOp<ConstantOp>().getElements()));

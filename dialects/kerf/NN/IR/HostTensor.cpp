@@ -5,6 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "HostTensor.h"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
@@ -60,6 +63,8 @@ DenseElementsAttr kerf::nn::encode(const HostTensor &tensor) {
   if (auto floatType = dyn_cast<FloatType>(element)) {
     std::vector<APFloat> values;
     for (double number : tensor.floats) {
+      if (isa<Float4E2M1FNType>(element)) // has neither infinity nor NaN
+        number = std::isnan(number) ? -0.0 : std::clamp(number, -6.0, 6.0);
       APFloat value(number);
       bool lost;
       value.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven,

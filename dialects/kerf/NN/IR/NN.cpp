@@ -155,13 +155,33 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 
-LogicalResult CastOp::verify() {
-  auto from = cast<RankedTensorType>(getX().getType());
-  auto to = cast<RankedTensorType>(getResult().getType());
+/// C1 of casts.
+static LogicalResult verifySameShape(Operation *op, StringRef verb) {
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto to = cast<RankedTensorType>(op->getResult(0).getType());
   if (from.getShape() != to.getShape())
-    return emitOpError("casts ")
-           << from << " to " << to << ", expected equal shapes";
+    return op->emitOpError(verb)
+           << " " << from << " to " << to << ", expected equal shapes";
   return success();
+}
+
+LogicalResult CastOp::verify() {
+  Type from = getX().getType().getElementType();
+  Type to = getResult().getType().getElementType();
+  if (from != to && isa<Float8E8M0FNUType>(to))
+    return emitOpError("casts ")
+           << from << " to " << to << ", which nn.bitcast makes of an exponent";
+  return verifySameShape(getOperation(), "casts");
+}
+
+LogicalResult BitcastOp::verify() {
+  Type from = getX().getType().getElementType();
+  Type to = getResult().getType().getElementType();
+  unsigned width = from.getIntOrFloatBitWidth();
+  if (width == 1 || width != to.getIntOrFloatBitWidth())
+    return emitOpError("takes ")
+           << from << " as " << to << ", expected types of one width above 1";
+  return verifySameShape(getOperation(), "takes");
 }
 
 LogicalResult ReshapeOp::verify() {

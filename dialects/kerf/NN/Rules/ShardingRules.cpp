@@ -120,7 +120,7 @@ ShardingRule GatherOp::getShardingRule() {
   for (auto [d, size] : llvm::enumerate(shapeOf(getData()))) {
     // A sharded `dim` leaves partial sums, for types that can be summed.
     if (d == dim) {
-      if (isa<FloatType>(getData().getType().getElementType())) {
+      if (isComputedFloat(getData().getType().getElementType())) {
         rule.operands[0][d] = factorFor(rule, size, FactorKind::Reduction);
         for (unsigned factor : rule.operands[0][d])
           rule.factors[factor].masksItself = true;

@@ -68,7 +68,18 @@ typedef enum kerf_dtype {
   KERF_U16,
   KERF_U32,
   KERF_U64,
-  KERF_BOOL
+  KERF_BOOL,
+  /* A code per byte, in its low bits. */
+  KERF_F8E4M3FN,
+  KERF_F8E4M3FNUZ,
+  KERF_F8E5M2,
+  KERF_F8E5M2FNUZ,
+  KERF_F8E8M0FNU,
+  KERF_F4E2M1FN,
+  KERF_I4,
+  KERF_U4,
+  KERF_I2,
+  KERF_U2
 } kerf_dtype_t;
 
 /* 8, 9: Bytes of an element (0 if unknown) and the name ("f32"). */
