@@ -141,18 +141,16 @@ public:
   V invert(V x) { return bitXor(x, number(-1)); }
   V shiftLeft(V x, V y) {
     V inside = isInside(y);
-    return select(
-        inside,
-        make<mlir::arith::ShLIOp>(x, select(inside, y, number(0))),
-        number(0));
+    return select(inside,
+                  make<mlir::arith::ShLIOp>(x, select(inside, y, number(0))),
+                  number(0));
   }
   V shiftRight(V x, V y) {
     V inside = isInside(y);
     if (isUnsigned)
-      return select(
-          inside,
-          make<mlir::arith::ShRUIOp>(x, select(inside, y, number(0))),
-          number(0));
+      return select(inside,
+                    make<mlir::arith::ShRUIOp>(x, select(inside, y, number(0))),
+                    number(0));
     return make<mlir::arith::ShRSIOp>(
         x, select(inside, y, number(type.getWidth() - 1)));
   }
@@ -179,8 +177,7 @@ private:
   V nonZero(V y) { return select(equal(y, number(0)), number(1), y); }
   /// Whether a shift is by less than the width.
   C isInside(V y) {
-    return compare(mlir::arith::CmpIPredicate::ult, y,
-                   number(type.getWidth()));
+    return compare(mlir::arith::CmpIPredicate::ult, y, number(type.getWidth()));
   }
 
   mlir::OpBuilder &b;

@@ -43,11 +43,10 @@ Value nntolinalg::castElement(OpBuilder &builder, Location loc, Value value,
   }
   if (toFloat) {
     Type wide = computeTypeOf(to);
-    Value made = from.isInteger(1)
-                     ? arith::UIToFPOp::create(builder, loc, wide, value)
-                           .getResult()
-                     : arith::SIToFPOp::create(builder, loc, wide, value)
-                           .getResult();
+    Value made =
+        from.isInteger(1)
+            ? arith::UIToFPOp::create(builder, loc, wide, value).getResult()
+            : arith::SIToFPOp::create(builder, loc, wide, value).getResult();
     return castElement(builder, loc, made, to);
   }
   // Numbers outside of a narrow type wrap.
@@ -134,9 +133,8 @@ bool isByElement(Operation *op) {
   bool found = isa<nn::CastOp, nn::SelectOp>(op);
   nn::visitOps(op, [&](auto typed) {
     using Op = decltype(typed);
-    bool isFloat =
-        op->getNumOperands() > 0 &&
-        isa<FloatType>(typeOf(op->getOperand(0)).getElementType());
+    bool isFloat = op->getNumOperands() > 0 &&
+                   isa<FloatType>(typeOf(op->getOperand(0)).getElementType());
     found |= Op::template hasTrait<nn::Update>() ||
              (isFloat ? nn::isOnFloats<Op>() : nn::isOnIntegers<Op>());
     return true;
@@ -159,8 +157,8 @@ Results nntolinalg::lowerByElement(OpBuilder &builder, Operation *op) {
       [&](OpBuilder &inner, ValueRange elements) {
         Location loc = op->getLoc();
         if (isa<nn::CastOp>(op))
-          return Results{castElement(inner, loc, elements[0],
-                                     types[0].getElementType())};
+          return Results{
+              castElement(inner, loc, elements[0], types[0].getElementType())};
         SmallVector<Value> x;
         for (Value element : elements)
           x.push_back(castElement(inner, loc, element,

@@ -16,8 +16,8 @@ using namespace kerf::nntolinalg;
 
 /// A type of elements that arith does not compute with.
 static Type foreignElement(Operation *op) {
-  for (TypeRange types : {TypeRange(op->getOperandTypes()),
-                          TypeRange(op->getResultTypes())})
+  for (TypeRange types :
+       {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types) {
       Type element = cast<RankedTensorType>(type).getElementType();
       if (!isa<FloatType>(element) && !element.isSignlessInteger())
@@ -37,8 +37,8 @@ struct NNToLinalg : nntolinalg::impl::NNToLinalgBase<NNToLinalg> {
     bool failed = false;
     for (Operation *op : ops) {
       if (Type element = foreignElement(op)) {
-        op->emitError("has elements of ") << element
-            << ", with which upstream's dialects do not compute";
+        op->emitError("has elements of ")
+            << element << ", with which upstream's dialects do not compute";
         failed = true;
         continue;
       }

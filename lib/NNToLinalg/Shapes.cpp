@@ -197,9 +197,9 @@ Value Shapes::reshaped(Value x, ArrayRef<int64_t> shape) {
   auto now = typeOf(x);
   if (now.getShape() == shape)
     return x;
-  return tensor::ExpandShapeOp::create(
-      b, loc, type.clone(shape), x,
-      now.getRank() ? groupOf(shape.size()) : groupOf(0));
+  return tensor::ExpandShapeOp::create(b, loc, type.clone(shape), x,
+                                       now.getRank() ? groupOf(shape.size())
+                                                     : groupOf(0));
 }
 
 Value Shapes::lower(nn::ReshapeOp op) {
@@ -299,12 +299,12 @@ Value Shapes::lower(nn::GatherOp op) {
     Value name = tensor::ExtractOp::create(inner, loc, op.getIndices(), names);
     ArithIntegers s(inner, loc, inner.getI64Type());
     name = castElement(inner, loc, name, inner.getI64Type());
-    name = s.select(s.less(name, s.number(0)), s.add(name, s.number(size)),
-                    name);
+    name =
+        s.select(s.less(name, s.number(0)), s.add(name, s.number(size)), name);
     name = s.min(s.max(name, s.number(0)), s.number(size - 1));
     at.append(all.begin(), all.begin() + dim);
-    at.push_back(arith::IndexCastOp::create(inner, loc, inner.getIndexType(),
-                                            name));
+    at.push_back(
+        arith::IndexCastOp::create(inner, loc, inner.getIndexType(), name));
     at.append(all.begin() + last, all.end());
     return Results{tensor::ExtractOp::create(inner, loc, op.getData(), at)};
   })[0];
@@ -313,12 +313,11 @@ Value Shapes::lower(nn::GatherOp op) {
 
 Results nntolinalg::lowerShape(OpBuilder &builder, Operation *op) {
   Shapes shapes(builder, op->getLoc());
-  Value made =
-      llvm::TypeSwitch<Operation *, Value>(op)
-          .Case<nn::ConstantOp, nn::IotaOp, nn::ReduceOp, nn::MatmulOp,
-                nn::ReshapeOp, nn::BroadcastOp, nn::TransposeOp, nn::SliceOp,
-                nn::PadOp, nn::ConcatOp, nn::GatherOp>(
-              [&](auto typed) { return shapes.lower(typed); })
-          .Default([](Operation *) { return Value(); });
+  Value made = llvm::TypeSwitch<Operation *, Value>(op)
+                   .Case<nn::ConstantOp, nn::IotaOp, nn::ReduceOp, nn::MatmulOp,
+                         nn::ReshapeOp, nn::BroadcastOp, nn::TransposeOp,
+                         nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::GatherOp>(
+                       [&](auto typed) { return shapes.lower(typed); })
+                   .Default([](Operation *) { return Value(); });
   return made ? Results{made} : Results();
 }
