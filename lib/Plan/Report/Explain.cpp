@@ -157,7 +157,8 @@ static int64_t bytesAround(Graph &graph, const Solution &solution,
   // Uses that want one layout share what brings it there.
   std::set<std::tuple<void *, LayoutId, int64_t>> wanted;
   auto countUse = [&](OpOperand &use) {
-    if (isAssignTarget(use) || isFilledInPlace(use) || graph.isOfPass(use))
+    if (isAssignTarget(use) || graph.isFilledInPlace(use) ||
+        graph.isOfPass(use))
       return;
     if (wanted
             .insert({use.get().getAsOpaquePointer(),
