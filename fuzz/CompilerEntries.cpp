@@ -161,7 +161,7 @@ std::string runConstant(const uint8_t *data, size_t size) {
   static InputFile file(".npy");
   const std::string &path = file.write(data, size);
   std::string error;
-  auto value = onnx_import::readNpy(&contexts.next(), path, error);
+  auto value = onnx_import::readNpy(&contexts.next(), path, {}, error);
   if (!value && error.empty())
     return "refused without a reason";
   return "";
