@@ -73,20 +73,23 @@ static LogicalResult nonZero(Node &node) {
 }
 
 namespace {
-/// The slices of a constant along its first dimension, which are compared
-/// element by element; NaN is behind every number and equal to itself.
+/// The slices of a constant along a dimension of `count`, with `outer` elements
+/// in the dims before it and `inner` behind it. They are compared element by
+/// element; NaN is behind every number and equal to itself.
 class Slices {
 public:
-  Slices(DenseElementsAttr elements, int64_t count)
-      : x(decode(elements)),
-        size(count ? elements.getNumElements() / count : 0),
+  Slices(DenseElementsAttr elements, int64_t outer, int64_t count,
+         int64_t inner)
+      : x(decode(elements)), outer(outer), count(count), inner(inner),
         isUnsigned(elements.getElementType().isUnsignedInteger(64)) {}
 
   /// Below 0, 0 or above, as the first is before, equal to or behind.
   int compare(int64_t a, int64_t b) const {
-    for (int64_t i = 0; i < size; ++i)
-      if (int way = compareAt(a * size + i, b * size + i))
-        return way;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        if (int way = compareAt((o * count + a) * inner + i,
+                                (o * count + b) * inner + i))
+          return way;
     return 0;
   }
 
@@ -107,7 +110,7 @@ private:
   }
 
   HostTensor x;
-  int64_t size;
+  int64_t outer, count, inner;
   bool isUnsigned;
 };
 } // namespace
@@ -116,28 +119,23 @@ static LogicalResult unique(Node &node) {
   if (failed(node.arity(1, 1, 4)))
     return failure();
   bool sorted = node.integer("sorted", 1);
-  if (!node.constantElements(0))
+  DenseElementsAttr elements = node.constantElements(0);
+  if (!elements)
     return failure();
-  Value x = node.in(0), rows;
-  int64_t axis = 0;
+  Value x = node.in(0);
+  int64_t axis = 0, outer = 1, inner = 1;
   if (node.hasAttribute("axis")) {
     auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
     if (!within)
       return failure();
     axis = *within;
-    Integers perm{axis};
     for (int64_t d = 0; d < rankOf(x); ++d)
-      if (d != axis)
-        perm.push_back(d);
-    rows = node.transpose(x, perm);
+      (d < axis ? outer : inner) *= d == axis ? 1 : shapeOf(x)[d];
   } else {
-    rows = x = node.reshape(x, {typeOf(x).getNumElements()});
+    x = node.reshape(x, {typeOf(x).getNumElements()});
   }
-  DenseElementsAttr elements = node.elements(rows);
-  if (!elements)
-    return node.fail();
-  int64_t count = shapeOf(rows)[0];
-  Slices slices(elements, count);
+  int64_t count = shapeOf(x)[axis];
+  Slices slices(elements, outer, count, inner);
   Integers order(count);
   std::iota(order.begin(), order.end(), 0);
   llvm::sort(order, [&](int64_t a, int64_t b) {
