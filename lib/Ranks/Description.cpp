@@ -3,6 +3,7 @@
 
 #include "kerf/Format/Schemas.h"
 #include "kerf/Support/ModelNode.h"
+#include "kerf/Support/NarrowTypes.h"
 #include "kerf/rt/ranks.h"
 
 using namespace mlir;
@@ -10,8 +11,13 @@ using namespace kerf;
 using namespace kerf::ranks;
 namespace json = llvm::json;
 
+/// Those of 2 to 8 bits lie otherwise in the memory of upstream's programs.
+static StringRef computedName(Type type) {
+  return isNarrow(type) ? StringRef() : dist::dtypeName(type);
+}
+
 std::string kerf::ranks::movedName(Type type) {
-  if (StringRef name = dist::dtypeName(type); !name.empty())
+  if (StringRef name = computedName(type); !name.empty())
     return name.str();
   int64_t bits = isa<FloatType>(type) ? type.getIntOrFloatBitWidth() : 0;
   return llvm::is_contained({8, 16, 32, 64}, bits) ? "u" + std::to_string(bits)
@@ -82,7 +88,7 @@ FailureOr<int64_t> Description::addParameter(SourceOpInterface source,
 FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
   RankedTensorType source = op.getSourceType();
   CollectiveKind kind = op.getKind();
-  StringRef dtype = dist::dtypeName(source.getElementType());
+  StringRef dtype = computedName(source.getElementType());
   std::string name;
   if (!reduces(kind)) {
     FailureOr<std::string> any = moved(op, source);
