@@ -73,11 +73,11 @@ def of_bytes(g, dtype, *shape, most=127):
     return g.given((np.arange(np.prod(shape)).reshape(shape) * 37 % most - (0 if dtype is np.uint8 else most // 2)).astype(dtype))
 
 
-for group, more in ((1, {}), (2, {"strides": [2, 1], "pads": [1, 2, 0, 1]}), (4, {"dilations": [2, 1], "auto_pad": "SAME_UPPER"})):
-    suite.case(f"convolution {group}", lambda g, n=group, m=more: g.op(
+for group, more in ((1, {}), (2, {"strides": [2, 1], "pads": [1, 2, 0, 1]}), (4, {"dilations": [2, 1]}), (1, {"auto_pad": "SAME_UPPER"})):
+    suite.case(f"convolution {group} {more}", lambda g, n=group, m=more: g.op(
         "ConvInteger", of_bytes(g, np.uint8, 2, 4, 6, 7), of_bytes(g, np.uint8, 8, 4 // n, 2, 3), g.const(np.uint8(30)), g.const(np.uint8(60)),
         group=n, **m))
-    suite.case(f"convolution to bytes {group}", lambda g, n=group, m=more: g.op(
+    suite.case(f"convolution to bytes {group} {more}", lambda g, n=group, m=more: g.op(
         "QLinearConv", of_bytes(g, np.uint8, 2, 4, 6, 7), g.const(np.float32(0.5)), g.const(np.uint8(60)),
         g.const(np.resize(np.arange(-60, 60, 7), (8, 4 // n, 2, 3)).astype(np.int8)), g.const((2.0 ** -(np.arange(8) % 3)).astype(np.float32)),
         g.const(np.zeros(8, np.int8)), g.const(np.float32(32)), g.const(np.uint8(120)), g.const(np.arange(-400, 400, 100).astype(np.int32)),

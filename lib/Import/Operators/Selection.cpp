@@ -119,7 +119,7 @@ static LogicalResult unique(Node &node) {
   bool sorted = node.integer("sorted", 1);
   if (!node.constantElements(0))
     return failure();
-  Value x = node.in(0), rows;
+  Value x = node.asConstant(node.in(0)), rows;
   int64_t axis = 0;
   if (node.hasAttribute("axis")) {
     auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
@@ -136,7 +136,7 @@ static LogicalResult unique(Node &node) {
   }
   DenseElementsAttr elements = node.elements(rows);
   if (!elements)
-    return node.fail();
+    return node.unsupported("operator Unique of so many elements");
   int64_t count = shapeOf(rows)[0];
   Slices slices(elements, count);
   Integers order(count);
