@@ -45,8 +45,8 @@ double floatNumber(int code, const Format &format) {
     int digits = rest & ((1 << format.mantissa) - 1);
     if (exponent > 0)
       digits += 1 << format.mantissa;
-    value = std::ldexp(digits, std::max(exponent, 1) - format.bias -
-                                   format.mantissa);
+    value = std::ldexp(digits,
+                       std::max(exponent, 1) - format.bias - format.mantissa);
   }
   return negative ? -value : value;
 }

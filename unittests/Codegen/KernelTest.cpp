@@ -173,8 +173,10 @@ TEST_F(Kernels, Pow) {
 }
 
 TEST_F(Kernels, CastsBetweenAllTypes) {
-  const char *types[] = {"f32", "f64", "f16", "bf16", "i64",
-                         "i32", "i8",  "ui8", "i1"};
+  const char *types[] = {"f32",        "f64",      "f16",        "bf16",
+                         "i64",        "i32",      "i8",         "ui8",
+                         "i1",         "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2",
+                         "f8E5M2FNUZ", "i4",       "ui4",        "f4E2M1FN"};
   std::string module;
   for (const char *cpu : {"host", "x86-64-v3"}) {
     module.clear();

@@ -33,8 +33,8 @@ static Value codeOfPower(Node &node, Value bits, Conversion how) {
     upFrom = node.select(isSmall, number(0x600000), number(0x400000));
   Value code = exponent;
   if (upFrom)
-    code = node.add(
-        code, node.cast(node.make<LessEqualOp>({upFrom, mantissa}), i32));
+    code = node.add(code,
+                    node.cast(node.make<LessEqualOp>({upFrom, mantissa}), i32));
   Value infinity = number(0x7f800000);
   if (how.saturates) {
     code = node.make<MinOp>({code, number(254)});
@@ -51,8 +51,8 @@ static Value toPowers(Node &node, Value x, Conversion how) {
   x = node.cast(x, node.ops.getF32Type());
   if (!x)
     return {};
-  Value bits = node.makeTyped(BitcastOp::getOperationName(),
-                              typeOf(x).clone(i32), {x});
+  Value bits =
+      node.makeTyped(BitcastOp::getOperationName(), typeOf(x).clone(i32), {x});
   bits = node.make<AndOp>({bits, node.scalar(0x7fffffff, i32)});
   Value code =
       node.cast(codeOfPower(node, bits, how),

@@ -32,13 +32,11 @@ static Value eliminate(Node &node, Value matrices, Value &factor) {
   if (n == 1 || !factor)
     return {};
   // The first row goes to the place of that with the pivot.
-  Value isPivot =
-      node.make<EqualOp>({place, node.iota(n, elementOf(place))});
+  Value isPivot = node.make<EqualOp>({place, node.iota(n, elementOf(place))});
   Value others = node.select(node.reshape(isPivot, {count, n, 1}),
                              node.slice(matrices, 1, 0, 1), matrices);
   others = node.slice(others, 1, 1, n - 1);
-  Value divisor =
-      node.select(node.make<EqualOp>({pivot, zero}), one, pivot);
+  Value divisor = node.select(node.make<EqualOp>({pivot, zero}), one, pivot);
   Value ratio = node.div(node.slice(others, 2, 0, 1),
                          node.reshape(divisor, {count, 1, 1}));
   return node.sub(node.slice(others, 2, 1, n - 1),
@@ -60,8 +58,8 @@ static LogicalResult det(Node &node) {
   if (n == 0 || typeOf(x).getNumElements() == 0)
     return node.set(node.splat(shape, 1, element));
   Type wide = element.isF64() ? element : node.ops.getF32Type();
-  Value rest = node.reshape(node.cast(x, wide),
-                            {llvm::product_of(shape), n, n});
+  Value rest =
+      node.reshape(node.cast(x, wide), {llvm::product_of(shape), n, n});
   Value product;
   for (int64_t step = 0; step < n; ++step) {
     Value factor;

@@ -36,8 +36,8 @@ static Value countGrams(Node &node, Value x, const Grams &grams,
     Integers wanted;
     for (int64_t g = 0; g < grams.count; ++g)
       wanted.push_back(grams.numbers[g * grams.length + k]);
-    Value numbers = node.reshape(node.slice(x, 1, k * step, starts),
-                                 {rows, starts, 1});
+    Value numbers =
+        node.reshape(node.slice(x, 1, k * step, starts), {rows, starts, 1});
     Value same = node.make<EqualOp>({numbers, node.integers(wanted)});
     isHere = isHere ? node.make<AndOp>({isHere, same}) : same;
   }
@@ -72,9 +72,9 @@ static LogicalResult tfIdfVectorizer(Node &node) {
   constexpr int64_t kMost = 64;
   if (shortest < 1 || longest < shortest || longest > kMost || skips < 0 ||
       skips > kMost)
-    return node.error("min_gram_length, max_gram_length and max_skip_count are " +
-                      Twine(shortest) + ", " + Twine(longest) + " and " +
-                      Twine(skips));
+    return node.error(
+        "min_gram_length, max_gram_length and max_skip_count are " +
+        Twine(shortest) + ", " + Twine(longest) + " and " + Twine(skips));
   bool isRow = rankOf(x) == 1;
   int64_t width = shapeOf(x).back(), rows = isRow ? 1 : shapeOf(x)[0];
   x = node.reshape(node.cast(x, node.ops.getI64Type()), {rows, width});
@@ -134,8 +134,8 @@ static LogicalResult tfIdfVectorizer(Node &node) {
     source[places[gram]] = int64_t(at);
   }
   all = node.concat({all, node.splat({rows, 1}, 0, f32)}, 1);
-  return node.set(node.reshape(node.gather(all, node.integers(source), 1),
-                               shape));
+  return node.set(
+      node.reshape(node.gather(all, node.integers(source), 1), shape));
 }
 
 static LogicalResult binarizer(Node &node) {
@@ -154,8 +154,7 @@ static LogicalResult arrayFeatureExtractor(Node &node) {
   if (rankOf(x) < 1 || !isa<IntegerType>(elementOf(columns)))
     return node.error("expected a tensor and indices of its columns");
   int64_t count = typeOf(columns).getNumElements();
-  Value found =
-      node.gather(x, node.reshape(columns, {count}), rankOf(x) - 1);
+  Value found = node.gather(x, node.reshape(columns, {count}), rankOf(x) - 1);
   if (rankOf(x) == 1)
     found = node.reshape(found, {1, count});
   return node.set(found);

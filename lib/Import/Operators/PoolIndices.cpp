@@ -18,8 +18,8 @@ using Integers = SmallVector<int64_t>;
 
 /// The number of each element of an image in one row of them, in the order of
 /// these sizes, and -1 where a border is.
-static Value numbers(Node &node, ArrayRef<int64_t> sizes, const WindowShape &window,
-                     bool columnMajor) {
+static Value numbers(Node &node, ArrayRef<int64_t> sizes,
+                     const WindowShape &window, bool columnMajor) {
   Integers strides(sizes.size(), 1), low(window.low), high(window.high);
   for (size_t i = 1; i < sizes.size(); ++i) {
     size_t d = columnMajor ? i : sizes.size() - 1 - i;
@@ -65,9 +65,9 @@ Value kerf::onnx_import::maxPoolIndices(Node &node, Value x, Value maxima,
   // The elements at a place of every window.
   auto taken = [&](Value value, ArrayRef<int64_t> tap, size_t first) {
     for (size_t d = 0; d < spatial; ++d)
-      value = node.slice(value, int64_t(first + d),
-                         tap[d] * window.dilations[d], out[d],
-                         window.strides[d]);
+      value =
+          node.slice(value, int64_t(first + d), tap[d] * window.dilations[d],
+                     out[d], window.strides[d]);
     return value;
   };
   Value found = node.splat(shapeOf(maxima), 0, i64);
@@ -87,6 +87,5 @@ Value kerf::onnx_import::maxPoolIndices(Node &node, Value x, Value maxima,
   shape[0] = batch;
   shape[1] = channels;
   Value image = node.reshape(node.iota(batch * channels, i64), shape);
-  return node.add(found,
-                  node.mul(image, double(llvm::product_of(sizes))));
+  return node.add(found, node.mul(image, double(llvm::product_of(sizes))));
 }

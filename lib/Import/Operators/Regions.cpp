@@ -109,17 +109,16 @@ static LogicalResult roiAlign(Node &node) {
   Integers sizes(shapeOf(x).drop_front(2));
   Type element = elementOf(x);
   Type wide = element.isF64() ? element : node.ops.getF32Type();
-  Value corners = node.add(node.mul(node.cast(regions, wide), scale),
-                           halfPixel ? -0.5 : 0);
+  Value corners =
+      node.add(node.mul(node.cast(regions, wide), scale), halfPixel ? -0.5 : 0);
   // Regions are x and y of a corner, then of the other.
   auto along = [&](int64_t dim, int64_t cells) {
     Value start = node.slice(corners, 1, dim, 1);
     Value extent = node.sub(node.slice(corners, 1, dim + 2, 1), start);
     if (!halfPixel && extent)
       extent = node.make<MaxOp>({extent, number(node, 1, extent)});
-    Value steps =
-        node.mul(node.add(node.iota(cells * samples, wide), 0.5),
-                 1 / (double(cells) * double(samples)));
+    Value steps = node.mul(node.add(node.iota(cells * samples, wide), 0.5),
+                           1 / (double(cells) * double(samples)));
     Value places = node.add(start, node.mul(extent, steps));
     return places ? aligned(node, places, sizes[dim == 0]) : Neighbours();
   };
@@ -133,17 +132,17 @@ static LogicalResult roiAlign(Node &node) {
   auto inner = [&](Value value) {
     return node.reshape(value, {count, 1, 1, n, 2});
   };
-  Value image = node.reshape(indicesWithin(node, node.in(2), batch),
-                             {count, 1, 1, 1, 1});
-  Value index = node.add(node.mul(image, double(sizes[0])),
-                         outer(rows.indices));
+  Value image =
+      node.reshape(indicesWithin(node, node.in(2), batch), {count, 1, 1, 1, 1});
+  Value index =
+      node.add(node.mul(image, double(sizes[0])), outer(rows.indices));
   index = node.add(node.mul(index, double(sizes[1])), inner(columns.indices));
   Value weight = node.mul(outer(rows.weights), inner(columns.weights));
   Value pixels = node.reshape(node.cast(toChannelsLast(node, x), wide),
                               {batch * sizes[0] * sizes[1], channels});
   Value terms = node.mul(node.gather(pixels, index, 0), spread(node, weight));
-  terms = node.reshape(terms, {count, height, samples * 2, width, samples * 2,
-                               channels});
+  terms = node.reshape(
+      terms, {count, height, samples * 2, width, samples * 2, channels});
   bool max = mode == "max";
   Value y = node.reduce(terms, max ? ReduceKind::Max : ReduceKind::Sum, {2, 4},
                         false);
@@ -169,8 +168,7 @@ static Neighbours withZeros(Node &node, Value place, int64_t size) {
     return {};
   Value inside = node.make<AndOp>(
       {node.make<LessEqualOp>({number(node, 0, index), index}),
-       node.make<LessEqualOp>(
-           {index, number(node, double(size - 1), index)})});
+       node.make<LessEqualOp>({index, number(node, double(size - 1), index)})});
   return {clamped(node, index, size - 1),
           node.select(inside, weights, number(node, 0, place))};
 }
@@ -210,8 +208,8 @@ static LogicalResult deformConv(Node &node) {
   for (int d = 0; d < 2; ++d)
     if (int64_t s = (*strides)[d], l = (*dilations)[d];
         s < 1 || l < 1 ||
-        out[d] != windowCount(sizes[d], kernel[d], s, (*pads)[d],
-                              (*pads)[d + 2], l))
+        out[d] !=
+            windowCount(sizes[d], kernel[d], s, (*pads)[d], (*pads)[d + 2], l))
       return node.error("offset has " + Twine(out[d]) +
                         " places in dimension " + Twine(d) +
                         ", which do not fit strides, dilations and pads");
@@ -225,9 +223,9 @@ static LogicalResult deformConv(Node &node) {
     Value width = node.scalar(double(kernel[1]), node.ops.getI64Type());
     tap = d == 0 ? node.div(tap, width) : node.make<RemOp>({tap, width});
     tap = node.mul(node.cast(tap, wide), double((*dilations)[d]));
-    Value start = node.add(
-        node.mul(node.iota(out[d], wide), double((*strides)[d])),
-        -double((*pads)[d]));
+    Value start =
+        node.add(node.mul(node.iota(out[d], wide), double((*strides)[d])),
+                 -double((*pads)[d]));
     Value at = node.add(
         node.reshape(tap, {taps, 1, 1}),
         node.reshape(start, {d == 0 ? out[0] : 1, d == 0 ? 1 : out[1]}));
@@ -252,9 +250,8 @@ static LogicalResult deformConv(Node &node) {
                    {batch * offsetGroups, each, sizes[0] * sizes[1]}),
       {0, 2, 1});
   index = node.reshape(index, {batch * offsetGroups, taps * places * 4});
-  Value found = node.reshape(
-      gatherRows(node, pixels, index, 1),
-      {batch * offsetGroups, taps * places, 4, each});
+  Value found = node.reshape(gatherRows(node, pixels, index, 1),
+                             {batch * offsetGroups, taps * places, 4, each});
   weight = node.reshape(weight, {batch * offsetGroups, taps * places, 4, 1});
   Value terms =
       node.reduce(node.mul(found, weight), ReduceKind::Sum, {2}, false);
@@ -262,16 +259,16 @@ static LogicalResult deformConv(Node &node) {
     if (shapeOf(node.in(4)) !=
         ArrayRef<int64_t>({batch, offsetGroups * taps, out[0], out[1]}))
       return node.error("mask does not fit offset");
-    terms = node.mul(terms, node.reshape(node.cast(node.in(4), wide),
-                                         {batch * offsetGroups, taps * places,
-                                          1}));
+    terms =
+        node.mul(terms, node.reshape(node.cast(node.in(4), wide),
+                                     {batch * offsetGroups, taps * places, 1}));
   }
   // [batch, channels, taps, places], cut by groups.
   terms = node.transpose(terms, {0, 2, 1});
   int64_t depth = channels / groups * taps;
   terms = node.reshape(terms, {batch, groups, depth, places});
-  Value factors = node.reshape(node.cast(weights, wide),
-                               {groups, made / groups, depth});
+  Value factors =
+      node.reshape(node.cast(weights, wide), {groups, made / groups, depth});
   Value y = node.matmul(factors, terms);
   y = node.cast(node.reshape(y, {batch, made, out[0], out[1]}), element);
   if (node.has(3)) {

@@ -37,8 +37,7 @@ static LogicalResult compress(Node &node) {
   } else {
     x = node.reshape(x, {typeOf(x).getNumElements()});
   }
-  if (rankOf(node.in(1)) != 1 ||
-      int64_t(condition->size()) > shapeOf(x)[axis])
+  if (rankOf(node.in(1)) != 1 || int64_t(condition->size()) > shapeOf(x)[axis])
     return node.error("the condition must be a vector of at most " +
                       Twine(shapeOf(x)[axis]) + " elements");
   Integers places;

@@ -37,11 +37,10 @@ struct Step {
 };
 } // namespace
 
-/// `states` besides a tensor and its gradient; `update` gives the new tensor and
-/// states.
-static LogicalResult
-stepOf(Node &node, size_t states,
-       llvm::function_ref<Values(Step &)> update) {
+/// `states` besides a tensor and its gradient; `update` gives the new tensor
+/// and states.
+static LogicalResult stepOf(Node &node, size_t states,
+                            llvm::function_ref<Values(Step &)> update) {
   if (failed(node.arity(2 + (2 + states), 1 << 16, 1 << 16)))
     return failure();
   size_t each = 2 + states, count = (node.inputs.size() - 2) / each;
@@ -116,8 +115,7 @@ static LogicalResult adam(Node &node) {
       Value power = node.make<PowOp>({s.number(factor), s.count});
       return node.sub(s.number(1), power);
     };
-    Value corrected =
-        node.div(s.mul(s.rate, s.sqrt(lost(beta))), lost(alpha));
+    Value corrected = node.div(s.mul(s.rate, s.sqrt(lost(beta))), lost(alpha));
     Value rate = node.select(s.isLater(), corrected, s.rate);
     Value step = node.div(s.mul(rate, v), node.add(s.sqrt(h), epsilon));
     return Values{s.mul(node.sub(s.of[0], step), 1 - after), v, h};

@@ -125,9 +125,9 @@ auto NarrowFloats<B>::fromFloat(V value, mlir::Type element) -> V {
   V odd = b.CreateAnd(b.CreateLShr(magnitude, shift), integer(bits, 1));
   V normal = b.CreateAdd(b.CreateAdd(magnitude, odd),
                          integer(bits, (1u << (shift - 1)) - 1));
-  normal =
-      b.CreateSub(b.CreateLShr(normal, shift),
-                  integer(bits, uint64_t(127 - format.bias) << format.mantissa));
+  normal = b.CreateSub(
+      b.CreateLShr(normal, shift),
+      integer(bits, uint64_t(127 - format.bias) << format.mantissa));
   // 1 is the first exponent of normal numbers.
   int lowest = 1 - format.bias;
   V step = real(value, std::ldexp(1.0, lowest + int(shift)));
