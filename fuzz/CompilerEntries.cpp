@@ -162,8 +162,8 @@ std::string runConstant(const uint8_t *data, size_t size) {
   const std::string &path = file.write(data, size);
   std::string error;
   mlir::MLIRContext &context = contexts.next();
-  auto bytes = mlir::IntegerType::get(&context, 8, mlir::IntegerType::Unsigned);
-  auto value = onnx_import::readNpy(&context, path, bytes, error);
+  auto value = onnx_import::readNpy(&context, path,
+                                    mlir::IntegerType::get(&context, 4), error);
   if (!value && error.empty())
     return "refused without a reason";
   return "";

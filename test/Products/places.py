@@ -73,7 +73,7 @@ def of_bytes(g, dtype, *shape, most=127):
     return g.given((np.arange(np.prod(shape)).reshape(shape) * 37 % most - (0 if dtype is np.uint8 else most // 2)).astype(dtype))
 
 
-for group, more in ((1, {}), (2, {"strides": [2, 1], "pads": [1, 2, 0, 1]}), (4, {"dilations": [2, 1], "pads": [1, 0, 2, 1]}), (1, {"auto_pad": "SAME_UPPER", "strides": [2, 2]})):
+for group, more in ((1, {}), (2, {"strides": [2, 1], "pads": [1, 2, 0, 1]}), (4, {"dilations": [2, 1]}), (1, {"auto_pad": "SAME_UPPER"})):
     suite.case(f"convolution {group} {more}", lambda g, n=group, m=more: g.op(
         "ConvInteger", of_bytes(g, np.uint8, 2, 4, 6, 7), of_bytes(g, np.uint8, 8, 4 // n, 2, 3), g.const(np.uint8(30)), g.const(np.uint8(60)),
         group=n, **m))

@@ -1,6 +1,7 @@
 #include "Harness.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/Support/NarrowTypes.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
@@ -106,10 +107,12 @@ void store(Type element, double value, char *at) {
     number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
                    &loses);
     uint64_t bits = number.bitcastToAPInt().getZExtValue();
-    memcpy(at, &bits, type.getWidth() / 8);
+    memcpy(at, &bits, std::max(1u, type.getWidth() / 8));
     return;
   }
   int64_t integer = static_cast<int64_t>(value);
+  if (isNarrow(element)) // bits above a code are 0
+    integer &= (1 << element.getIntOrFloatBitWidth()) - 1;
   memcpy(at, &integer, std::max(1u, element.getIntOrFloatBitWidth() / 8));
 }
 
@@ -117,6 +120,12 @@ double fetch(Type element, const char *at) {
   uint64_t bits = 0;
   unsigned width = std::max(8u, element.getIntOrFloatBitWidth());
   memcpy(&bits, at, width / 8);
+  if (isNarrow(element) && width > element.getIntOrFloatBitWidth()) {
+    width = element.getIntOrFloatBitWidth();
+    // A code that spills over is no number that is expected.
+    if (bits >> width)
+      return std::numeric_limits<double>::infinity();
+  }
   if (auto type = dyn_cast<FloatType>(element)) {
     APFloat number(type.getFloatSemantics(), APInt(width, bits));
     bool loses;

@@ -173,23 +173,22 @@ TEST_F(Kernels, Pow) {
 }
 
 TEST_F(Kernels, CastsBetweenAllTypes) {
-  const char *types[] = {"f32", "f64", "f16", "bf16", "i64",
-                         "i32", "i8",  "ui8", "i1"};
+  const char *types[] = {"f32",        "f64",      "f16",        "bf16",
+                         "i64",        "i32",      "i8",         "ui8",
+                         "i1",         "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2",
+                         "f8E5M2FNUZ", "i4",       "ui4",        "f4E2M1FN"};
   std::string module;
-  for (const char *cpu : {"host", "x86-64-v3"}) {
-    module.clear();
-    for (std::string from : types)
-      for (std::string to : types)
-        for (std::string shape : {"1x", "37x"})
-          module += "exec.kernel @k" + shape + from + to + "(%x: tensor<" +
-                    shape + from + ">" + rangeOf(0, from == "i1" ? 2 : 6) +
-                    ") -> tensor<" + shape + to +
-                    "> attributes {index = 0 : i64, node = \"\"} {\n%r = "
-                    "nn.cast %x : (tensor<" +
-                    shape + from + ">) -> tensor<" + shape + to +
-                    ">\nexec.yield %r : tensor<" + shape + to + ">\n}\n";
+  for (std::string from : types)
+    for (std::string to : types)
+      for (std::string shape : {"1x", "37x"}) {
+        std::string x = "tensor<" + shape + from + ">",
+                    r = "tensor<" + shape + to + ">";
+        module += kernel("%x: " + x + rangeOf(0, from == "i1" ? 2 : 6), r,
+                         "%r = nn.cast %x : (" + x + ") -> " + r +
+                             "\nexec.yield %r : " + r);
+      }
+  for (const char *cpu : {"host", "x86-64-v3"})
     expect(module, cpu, 3, 1e-12);
-  }
 }
 
 TEST_F(Kernels, ShapeOps) {
