@@ -35,20 +35,36 @@ inline std::string unknownArgument(const CLI::App &app) {
   if (rest.empty())
     return "";
   std::string flag = rest.front().substr(0, rest.front().find('='));
+  std::string owners;
   for (const CLI::App *sub :
        app.get_subcommands([](const CLI::App *) { return true; }))
     for (const CLI::Option *option : sub->get_options())
       if (!app.get_subcommands().empty() && flag.compare(0, 2, "--") == 0 &&
           option->check_lname(flag.substr(2)) &&
           kerf::closestName(flag, names) != flag)
-        return "unknown argument " + rest.front() + ", which is of " +
-               app.get_name() + (app.get_name().empty() ? "" : " ") +
-               sub->get_name();
+        owners += (owners.empty() ? "" : ", ") + sub->get_name();
+  if (!owners.empty())
+    return "unknown argument " + rest.front() + ", which is of " +
+           app.get_name() + (app.get_name().empty() ? "" : " ") + owners;
   std::string close = flag.compare(0, 2, "--") == 0
                           ? kerf::closestName(flag, names)
                           : std::string();
   return "unknown argument " + rest.front() +
          (close.empty() ? "" : ", did you mean " + close + "?");
+}
+
+/// Parses a command line, of which a flag with "=" has a value: with an empty
+/// one CLI11 would take the next argument. Throws CLI::ParseError.
+inline void parse(CLI::App &app, int argc, const char *const *argv) {
+  static const std::regex empty("--[a-z][a-z-]*=");
+  for (int i = 1; i < argc; ++i)
+    if (std::regex_match(argv[i], empty)) {
+      std::string flag = argv[i];
+      flag.pop_back();
+      throw CLI::ArgumentMismatch(flag + ": a value is missing",
+                                  CLI::ExitCodes::ArgumentMismatch);
+    }
+  app.parse(argc, argv);
 }
 
 inline std::vector<std::string> commandNames(const CLI::App &app) {

@@ -263,10 +263,16 @@ llvm::Expected<Machine> kerf::cost::machinePreset(llvm::StringRef name,
   machine->name = name.str();
   if (numDevices == 0 || numDevices == machine->numDevices())
     return *machine;
-  if (numDevices > machine->numDevices())
+  if (numDevices > machine->numDevices()) {
+    int64_t nodes = llvm::divideCeil(numDevices, machine->devicesPerNode);
+    std::string larger =
+        (name.split('x').first + "x" + llvm::Twine(nodes)).str();
+    bool exists = makePreset(larger, 0, host).has_value();
     return llvm::createStringError(
         "machine \"" + name + "\" has " + llvm::Twine(machine->numDevices()) +
-        " devices, " + llvm::Twine(numDevices) + " asked for");
+        " devices, " + llvm::Twine(numDevices) + " asked for" +
+        (exists ? ": \"" + larger + "\" has as many" : ""));
+  }
   // Part of the machine: whole nodes, or part of one.
   if (numDevices <= machine->devicesPerNode) {
     machine->nodes = 1;

@@ -130,7 +130,7 @@ Results computeElements(OpBuilder &builder, Operation *op, Location loc,
 }
 
 bool isByElement(Operation *op) {
-  bool found = isa<nn::CastOp, nn::SelectOp>(op);
+  bool found = isa<nn::BitcastOp, nn::CastOp, nn::SelectOp>(op);
   nn::visitOps(op, [&](auto typed) {
     using Op = decltype(typed);
     bool isFloat = op->getNumOperands() > 0 &&
@@ -159,6 +159,9 @@ Results nntolinalg::lowerByElement(OpBuilder &builder, Operation *op) {
         if (isa<nn::CastOp>(op))
           return Results{
               castElement(inner, loc, elements[0], types[0].getElementType())};
+        if (isa<nn::BitcastOp>(op))
+          return Results{arith::BitcastOp::create(
+              inner, loc, types[0].getElementType(), elements[0])};
         SmallVector<Value> x;
         for (Value element : elements)
           x.push_back(castElement(inner, loc, element,

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "NNToLinalg.h"
 
+#include "kerf/Support/NarrowTypes.h"
+
 namespace kerf::nntolinalg {
 #define GEN_PASS_DEF_NNTOLINALG
 #include "kerf/NNToLinalg/Passes.h.inc"
@@ -14,13 +16,15 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::nntolinalg;
 
-/// A type of elements that arith does not compute with.
+/// A type of elements that arith does not compute with, or that has another
+/// form in memory there (codes of 2 to 8 bits).
 static Type foreignElement(Operation *op) {
   for (TypeRange types :
        {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types) {
       Type element = cast<RankedTensorType>(type).getElementType();
-      if (!isa<FloatType>(element) && !element.isSignlessInteger())
+      bool isComputed = isa<FloatType>(element) || element.isSignlessInteger();
+      if (!isComputed || isNarrow(element))
         return element;
     }
   return {};

@@ -3,6 +3,9 @@
 
 #include "Arith.h"
 
+#include "kerf/Interfaces/Identity.h"
+
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -41,9 +44,8 @@ private:
       return Results{castElement(inner, loc, in[0], type.getElementType())};
     })[0];
   }
-  Value reshaped(Value x, ArrayRef<int64_t> shape);
-  Value indexConstant(int64_t value) {
-    return arith::ConstantIndexOp::create(b, loc, value);
+  SmallVector<OpFoldResult> sizesOf(ArrayRef<int64_t> values) {
+    return getAsIndexOpFoldResult(b.getContext(), values);
   }
 
   OpBuilder &b;
@@ -63,49 +65,28 @@ Value Shapes::lower(nn::IotaOp op) {
   })[0];
 }
 
-/// The neutral element in `type`, and what joins two elements.
-std::pair<TypedAttr, std::function<Value(OpBuilder &, Value, Value)>>
-combinerOf(OpBuilder &b, Location loc, nn::ReduceKind kind, Type type) {
-  bool isFloat = isa<FloatType>(type);
-  bool isProduct = kind == nn::ReduceKind::Prod;
-  if (kind == nn::ReduceKind::Sum || isProduct) {
-    TypedAttr start = isFloat ? TypedAttr(b.getFloatAttr(type, isProduct))
-                              : TypedAttr(b.getIntegerAttr(type, isProduct));
-    return {start, [=](OpBuilder &inner, Value x, Value y) -> Value {
-              if (isFloat) {
-                ArithFloats s(inner, loc, cast<FloatType>(type));
-                return isProduct ? s.mul(x, y) : s.add(x, y);
-              }
-              ArithIntegers s(inner, loc, cast<IntegerType>(type));
-              return isProduct ? s.mul(x, y) : s.add(x, y);
-            }};
-  }
-  bool isMax = kind == nn::ReduceKind::Max;
-  TypedAttr start;
-  if (auto floats = dyn_cast<FloatType>(type)) {
-    start = FloatAttr::get(
-        type, APFloat::getInf(floats.getFloatSemantics(), /*Negative=*/isMax));
-  } else {
-    unsigned width = type.getIntOrFloatBitWidth();
-    bool isBool = width == 1;
-    APInt low = isBool ? APInt(1, 0) : APInt::getSignedMinValue(width);
-    APInt high = isBool ? APInt(1, 1) : APInt::getSignedMaxValue(width);
-    start = IntegerAttr::get(type, isMax ? low : high);
-  }
-  return {start, [=](OpBuilder &inner, Value x, Value y) -> Value {
-            if (isFloat) {
-              ArithFloats s(inner, loc, cast<FloatType>(type));
-              return isMax ? s.max(x, y) : s.min(x, y);
-            }
-            ArithIntegers s(inner, loc, cast<IntegerType>(type));
-            return isMax ? s.max(x, y) : s.min(x, y);
-          }};
+Value join(OpBuilder &b, Location loc, nn::ReduceKind kind, Value x, Value y) {
+  auto with = [&](auto s) {
+    switch (kind) {
+    case nn::ReduceKind::Sum:
+      return s.add(x, y);
+    case nn::ReduceKind::Prod:
+      return s.mul(x, y);
+    case nn::ReduceKind::Max:
+      return s.max(x, y);
+    case nn::ReduceKind::Min:
+      return s.min(x, y);
+    }
+    llvm_unreachable("a kind of reduction");
+  };
+  if (auto floats = dyn_cast<FloatType>(x.getType()))
+    return with(ArithFloats(b, loc, floats));
+  return with(ArithIntegers(b, loc, cast<IntegerType>(x.getType())));
 }
 
 Value Shapes::lower(nn::ReduceOp op) {
   auto from = typeOf(op.getX()), to = typeOf(op.getResult());
   Type compute = computeTypeOf(from.getElementType());
-  auto [start, join] = combinerOf(b, loc, op.getKind(), compute);
   llvm::SmallSet<int64_t, 4> reduced(op.getDims().begin(), op.getDims().end());
   SmallVector<utils::IteratorType> loops;
   SmallVector<AffineExpr> kept;
@@ -121,11 +102,14 @@ Value Shapes::lower(nn::ReduceOp op) {
       AffineMap::get(from.getRank(), 0, kept, b.getContext())};
   Value made =
       linalg::GenericOp::create(
-          b, loc, to.clone(compute), op.getX(), filled(to.getShape(), start),
+          b, loc, to.clone(compute), op.getX(),
+          filled(to.getShape(),
+                 identityOf(nn::toReduction(op.getKind()), compute)),
           maps, loops,
-          [&, &join = join](OpBuilder &inner, Location at, ValueRange x) {
+          [&](OpBuilder &inner, Location at, ValueRange x) {
             Value element = castElement(inner, at, x[0], compute);
-            linalg::YieldOp::create(inner, at, join(inner, x[1], element));
+            linalg::YieldOp::create(
+                inner, at, join(inner, at, op.getKind(), x[1], element));
           })
           .getResult(0);
   return converted(made, to);
@@ -160,27 +144,31 @@ Value Shapes::lower(nn::MatmulOp op) {
       AffineMap::get(rank + 1, 0, made, b.getContext())};
   SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
   loops.push_back(utils::IteratorType::reduction);
-  auto [start, add] = combinerOf(b, loc, nn::ReduceKind::Sum, compute);
-  Value sum =
+  constexpr auto sum = nn::ReduceKind::Sum;
+  Value products =
       linalg::GenericOp::create(
           b, loc, to.clone(compute), ValueRange{op.getLhs(), op.getRhs()},
-          filled(to.getShape(), start), maps, loops,
-          [&, &add = add](OpBuilder &inner, Location at, ValueRange x) {
+          filled(to.getShape(), identityOf(ReductionKind::Sum, compute)), maps,
+          loops,
+          [&](OpBuilder &inner, Location at, ValueRange x) {
             Value left = castElement(inner, at, x[0], compute);
             Value right = castElement(inner, at, x[1], compute);
             Value product =
                 isa<FloatType>(compute)
                     ? arith::MulFOp::create(inner, at, left, right).getResult()
                     : arith::MulIOp::create(inner, at, left, right).getResult();
-            linalg::YieldOp::create(inner, at, add(inner, x[2], product));
+            linalg::YieldOp::create(inner, at,
+                                    join(inner, at, sum, x[2], product));
           })
           .getResult(0);
-  return converted(sum, to);
+  return converted(products, to);
 }
 
 /// Through one dim of all elements.
-Value Shapes::reshaped(Value x, ArrayRef<int64_t> shape) {
+Value Shapes::lower(nn::ReshapeOp op) {
+  Value x = op.getX();
   auto type = typeOf(x);
+  ArrayRef<int64_t> shape = typeOf(op.getResult()).getShape();
   auto groupOf = [](int64_t rank) {
     SmallVector<ReassociationIndices> groups;
     if (rank > 0)
@@ -202,10 +190,6 @@ Value Shapes::reshaped(Value x, ArrayRef<int64_t> shape) {
                                                      : groupOf(0));
 }
 
-Value Shapes::lower(nn::ReshapeOp op) {
-  return reshaped(op.getX(), typeOf(op.getResult()).getShape());
-}
-
 Value Shapes::lower(nn::BroadcastOp op) {
   return byElement(b, loc, op.getX(), typeOf(op.getResult()),
                    [](OpBuilder &, ValueRange x) { return Results(x); })[0];
@@ -221,16 +205,11 @@ Value Shapes::lower(nn::TransposeOp op) {
 
 /// Strides may be negative, which those of tensor.extract_slice are not.
 Value Shapes::lower(nn::SliceOp op) {
-  auto attributes = [&](ArrayRef<int64_t> values) {
-    return llvm::map_to_vector(values, [&](int64_t value) -> OpFoldResult {
-      return b.getIndexAttr(value);
-    });
-  };
   auto type = typeOf(op.getResult());
   if (llvm::all_of(op.getStrides(), [](int64_t stride) { return stride > 0; }))
     return tensor::ExtractSliceOp::create(
-        b, loc, type, op.getX(), attributes(op.getStarts()),
-        attributes(op.getSizes()), attributes(op.getStrides()));
+        b, loc, type, op.getX(), sizesOf(op.getStarts()),
+        sizesOf(op.getSizes()), sizesOf(op.getStrides()));
   return byElement(b, loc, {}, type, [&](OpBuilder &inner, ValueRange) {
     SmallVector<Value> at;
     for (auto [dim, start, stride] :
@@ -249,15 +228,10 @@ Value Shapes::lower(nn::SliceOp op) {
 Value Shapes::lower(nn::PadOp op) {
   auto type = typeOf(op.getResult()), from = typeOf(op.getX());
   Value border = filled(type.getShape(), op.getValue());
-  auto attributes = [&](ArrayRef<int64_t> values) {
-    return llvm::map_to_vector(values, [&](int64_t value) -> OpFoldResult {
-      return b.getIndexAttr(value);
-    });
-  };
   SmallVector<int64_t> strides(from.getRank(), 1);
   return tensor::InsertSliceOp::create(
-      b, loc, op.getX(), border, attributes(op.getLow()),
-      attributes(from.getShape()), attributes(strides));
+      b, loc, op.getX(), border, sizesOf(op.getLow()), sizesOf(from.getShape()),
+      sizesOf(strides));
 }
 
 Value Shapes::lower(nn::ConcatOp op) {
@@ -269,12 +243,9 @@ Value Shapes::lower(nn::ConcatOp op) {
   int64_t at = 0;
   for (Value input : op.getInputs()) {
     ArrayRef<int64_t> shape = typeOf(input).getShape();
-    SmallVector<OpFoldResult> sizes;
-    for (int64_t size : shape)
-      sizes.push_back(b.getIndexAttr(size));
     starts[op.getDim()] = b.getIndexAttr(at);
-    whole = tensor::InsertSliceOp::create(b, loc, input, whole, starts, sizes,
-                                          strides);
+    whole = tensor::InsertSliceOp::create(b, loc, input, whole, starts,
+                                          sizesOf(shape), strides);
     at += shape[op.getDim()];
   }
   return whole;

@@ -128,7 +128,7 @@ void Progress::step(const StepReport &report) {
   int64_t left = static_cast<int64_t>(
       std::ceil(seconds * static_cast<double>(steps - report.step)));
   std::fprintf(terminal,
-               "\r\033[Kstep %lld/%lld  loss %.4f  %.*f %s/s  %.1f KiB/step  "
+               "\r\033[Kstep %lld/%lld  loss %#.5g  %.*f %s/s  %.1f KiB/step  "
                "%02lld:%02lld:%02lld left",
                static_cast<long long>(report.step),
                static_cast<long long>(steps), report.loss, rate < 100 ? 1 : 0,

@@ -148,6 +148,13 @@ jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 
 jobs.append((expect_error, checks, "no-command", [], 2, ["no command is given, expected one of .*plan"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
 jobs.append((expect_error, checks, "swapped letters", ["rnu"], 2, ["unknown command 'rnu', did you mean run"]))
+jobs.append((expect_error, checks, "a flag of several others", ["compile", *MLP, "--json"], 2,
+             ["unknown argument --json, which is of kerf [a-z, ]*plan, "]))
+for flag in ("--prompt-ids=", "--dim="):
+    jobs.append((expect_error, checks, f"{flag} and nothing", ["generate", *MLP[:1], flag, "--tokens=8"], 2,
+                 [f"{flag[:-1]}: a value is missing"]))
+jobs.append((expect_error, checks, "a machine that is too small", ["plan", *MLP, "--machine=h100-8", "--devices=16"], 2,
+             ['machine "h100-8" has 8 devices, 16 asked for: "h100-8x2" has as many']))
 jobs.append((expect_error, checks, "a flag of another command", ["plan", *MLP, "--diff", "x"], 2, ["unknown argument --diff, which is of kerf report"]))
 jobs.append((expect_error, checks, "no memory", ["plan", *MLP, "--memory-limit=0B"], 2, ["--memory-limit: '0B', expected more than 0"]))
 jobs.append((expect_error, checks, "a choice", ["plan", *MLP, "--precision=fp32"], 2, ["--precision: 'fp32', expected f32, tf32, bf16, f16 or fp16"]))

@@ -49,7 +49,10 @@ def check_meshes(checks, folder, kind, model, wanted):
             continue
         # A cache in parts: a rank holds its heads, or its layers.
         sent = json.loads(stats.read_text())["communication"]
-        planned = json.loads((package / "plan.json").read_text())["communication"]
+        plan = json.loads((package / "plan.json").read_text())
+        planned, names = plan["communication"], json.dumps(plan["model"]["parameter_names"])
+        checks.expect(f"{kind} {mesh}: caches are no parameters", len(plan["model"]["parameter_names"]) > 4 and
+                      "past_key_values" not in names, names)
         checks.expect(f"{kind} {mesh}: bytes per token as planned",
                       sent["bytes_per_rank"] == planned["bytes_per_rank"] and
                       (planned["bytes_per_rank"] > 0 or HEADS[1] not in flags), f"{sent}\n{planned}")

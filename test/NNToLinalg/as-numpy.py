@@ -84,6 +84,7 @@ for source, to in ((x, np.float64), (wide, np.float16), (narrow, np.float32), (x
                    (np.array([300, -300], np.int64), np.int8), (narrow, np.float16)):
     op("cast", [source], source.astype(to))
 op("cast", [np.array([300.5, -300.5], np.float32)], np.array([44, -44], np.int8))
+op("bitcast", [x], x.view(np.int32))
 case("%c = nn.constant dense<[1.5, -2.0]> : tensor<2xf32>\nreturn %c", [], np.array([1.5, -2], np.float32))
 case("%i = nn.iota dim 1 : tensor<2x3xi64>\nreturn %i", [], np.tile(np.arange(3), (2, 1)))
 

@@ -40,3 +40,11 @@ func.func @no_type(%x: tensor<4xui8>) -> tensor<4xui8> {
   %0 = nn.add %x, %x : tensor<4xui8>
   return %0 : tensor<4xui8>
 }
+
+// -----
+
+func.func @no_codes(%x: tensor<4xf8E5M2>) -> tensor<4xf32> {
+  // expected-error @below {{has elements of 'f8E5M2', with which upstream's dialects do not compute}}
+  %0 = nn.cast %x : (tensor<4xf8E5M2>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

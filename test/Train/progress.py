@@ -16,7 +16,7 @@ sys.path.insert(0, str(INPUTS))
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
-LINE = re.compile(r"step (\d+)/(\d+)  loss ([0-9.]+)  ([0-9.]+) (\w+)/s  ([0-9.]+) KiB/step  (\d\d):(\d\d):(\d\d) left")
+LINE = re.compile(r"step (\d+)/(\d+)  loss ([-+0-9.e]+)  ([0-9.]+) (\w+)/s  ([0-9.]+) KiB/step  (\d\d):(\d\d):(\d\d) left")
 STEPS = 300
 checks = Checks()
 
@@ -57,7 +57,7 @@ for name, batch, unit, each in (("gpt2", 8, "tokens", 8 * 16), ("mlp", 16, "samp
         before = step
         per_step = seconds / (step - 1) if step > 1 else lines[0]["seconds"]
         left = int(match[7]) * 3600 + int(match[8]) * 60 + int(match[9])
-        fine = (match[2] == str(STEPS) and match[3] == f"{entry['loss']:.4f}" and match[5] == unit
+        fine = (match[2] == str(STEPS) and match[3] == f"{entry['loss']:#.5g}" and match[5] == unit
                 and match[6] == f"{entry['bytes_per_rank'] / 1024:.1f}" and entry["bytes_per_rank"] > 0
                 and abs(float(match[4]) * per_step / each - 1) < 0.02
                 and abs(left - per_step * (STEPS - step)) <= 1 + 0.01 * left)

@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
   app.add_flag("-q,--quiet", options.quiet, "print no summary");
   app.add_flag("-v,--verbose", options.verbose, "say what is done on stderr");
   try {
-    app.parse(argc, argv);
+    kerf::tool::parse(app, argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       leave(app.exit(error)); // --help, --version

@@ -11,6 +11,7 @@
 #include "kerf/Plan/IOPDDL.h"
 #include "kerf/Plan/Solvers.h"
 
+#include "../ParseErrors.h"
 #include "../Validators.h"
 
 #include "llvm/Support/Format.h"
@@ -193,7 +194,7 @@ int main(int argc, char **argv) {
   app.name("kerf-solve");
   addOptions(app, options);
   try {
-    app.parse(argc, argv);
+    kerf::tool::parse(app, argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error); // --help

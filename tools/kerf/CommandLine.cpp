@@ -256,7 +256,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     showDefaults(*each);
 
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if ((command == run || command == generate) && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
     refuseIdle(options, options.train || command == train);

@@ -96,6 +96,12 @@ KERF_TRAIT(Update)
 
 #include "kerf/NN/NNDialect.h.inc"
 #include "kerf/NN/NNEnums.h.inc"
+
+namespace kerf::nn {
+/// How parts of a reduction are joined.
+ReductionKind toReduction(ReduceKind kind);
+} // namespace kerf::nn
+
 #include "kerf/NN/NNInterfaces.h.inc"
 
 #define GET_OP_CLASSES

@@ -13,10 +13,10 @@ def NNToLinalg : Pass<"kerf-nn-to-linalg", "::mlir::ModuleOp"> {
     `kerf-call-runtime`, which takes parameters, or on functions that were not
     partitioned.
 
-    Ops on elements (also Cast, Select and the updates of optimizers), constants,
+    Ops on elements (also Bitcast, Cast, Select and the updates of optimizers), constants,
     Iota, Reduce, Matmul, Reshape, Broadcast, Transpose, Slice, Pad, Concat and
-    Gather have a form. Another op of `nn`, and an integer type that is not
-    signless, is an error. 16-bit floats are computed with in f32. Integers are
+    Gather have a form. Another op of `nn`, and integers that are not
+    signless, and types of 2 to 8 bits by conversion, are errors. 16-bit floats are computed with in f32. Integers are
     divided by 1 where the divisor is 0, and a gather reads the nearest element
     where an index is out of range: compiled by Kerf, both are an error of the run.
 

@@ -21,9 +21,17 @@ static bool isKeptByUpdates(Operation &op) {
   });
 }
 
+/// Whether the forward pass writes the source (a key/value cache, statistics).
+static bool isState(Operation &op) {
+  return llvm::any_of(op.getUses(), [](OpOperand &use) {
+    return isAssignTarget(use) &&
+           dist::getPhase(use.getOwner()) == dist::Phase::Forward;
+  });
+}
+
 bool kerf::plan::isModelParameter(Operation &op) {
   auto source = dyn_cast<SourceOpInterface>(&op);
-  return source && source.isParameter() && !isKeptByUpdates(op);
+  return source && source.isParameter() && !isKeptByUpdates(op) && !isState(op);
 }
 
 /// Elements that a step changes by a gradient; without a step, all that is

@@ -15,8 +15,8 @@
 
 namespace kerf::plan {
 
-/// Whether an op is a parameter of the model: no constant, and no state of an
-/// optimizer, which only updates read.
+/// Whether an op is a parameter of the model: no constant, no state of an
+/// optimizer, which only updates read, and none that the model writes itself.
 bool isModelParameter(mlir::Operation &op);
 
 /// Parameters of a function: elements, and bytes as stored.

@@ -219,7 +219,7 @@ ShardingRule AvgPoolOp::getShardingRule() {
   return rule;
 }
 
-static ReductionKind toReduction(ReduceKind kind) {
+ReductionKind nn::toReduction(ReduceKind kind) {
   switch (kind) {
   case ReduceKind::Sum:
     return ReductionKind::Sum;
