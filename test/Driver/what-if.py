@@ -54,7 +54,7 @@ for text, said in (("memroy=1GiB", "no 'memroy' can be changed, did you mean 'me
                    ("weather=3", "no 'weather' can be changed, expected memory, devices, machine, batch"),
                    ("memory=lots", "'lots' is not a size"), ("memory=0B", "memory: expected more than 0"), ("devices=0", "0 devices"),
                    ("devices=some", "'some'"), ("batch=none", "'none', expected a size"), ("batch=0", "expected a size of at least 1"),
-                   ("machine=abacus", "abacus"), ("batch", "expected NAME=VALUE"), ("batch=1,batch=2", "batch is there twice"), ("", "expected NAME=VALUE")):
+                   ("machine=abacus", "abacus"), ("batch", "expected NAME=VALUE"), ("batch=1,batch=2", "batch is there twice"), ("", "a value is missing")):
     expect_error(checks, f"what if {text!r}", [*base, "--what-if=devices=2", f"--what-if={text}", "-o", left], 2, ["--what-if", said], absent=[left])
 expect_error(checks, "with --explain", [*base, "--what-if=devices=2", "--explain=x"], 2, ["--explain"])
 expect_error(checks, "with --stop-after", [*base, "--what-if=devices=2", "--stop-after=plan"], 2, ["--stop-after"])

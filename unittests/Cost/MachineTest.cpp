@@ -63,7 +63,8 @@ TEST(Machine, PresetSizes) {
 
 TEST(Machine, PresetErrors) {
   EXPECT_EQ(presetError("h100-8", 16),
-            "machine \"h100-8\" has 8 devices, 16 asked for");
+            "machine \"h100-8\" has 8 devices, 16 asked for: \"h100-8x2\" has "
+            "as many");
   EXPECT_EQ(presetError("h100-8x4", 12),
             "12 devices of machine \"h100-8x4\", expected at most 8 or a "
             "multiple of it");
