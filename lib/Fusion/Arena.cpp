@@ -55,11 +55,29 @@ struct Placed {
 };
 } // namespace
 
+/// Whether there is a time at which all are live.
+static bool meetAtOnce(ArrayRef<ArenaBuffer> buffers) {
+  int64_t lastBegin = std::numeric_limits<int64_t>::min();
+  int64_t firstEnd = std::numeric_limits<int64_t>::max();
+  for (const ArenaBuffer &buffer : buffers) {
+    lastBegin = std::max(lastBegin, buffer.begin);
+    firstEnd = std::min(firstEnd, buffer.end);
+  }
+  return lastBegin <= firstEnd;
+}
+
 /// First fit in the given order.
 static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
                   ArrayRef<int64_t> order, ArenaPlan &plan) {
   plan.offsets.assign(buffers.size(), 0);
   plan.totalBytes = 0;
+  if (meetAtOnce(buffers)) { // as weights do
+    for (int64_t i : order) {
+      plan.offsets[i] = sizes[i] ? plan.totalBytes : 0;
+      plan.totalBytes += sizes[i];
+    }
+    return;
+  }
   // By offset, then by begin: those of one offset never meet, so the ones that
   // meet a buffer are neighbours. Networks repeat layers and have few offsets.
   std::map<int64_t, std::vector<Placed>> levels;
