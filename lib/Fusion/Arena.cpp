@@ -47,31 +47,59 @@ static int64_t numRounds(int64_t buffers) {
   return std::clamp<int64_t>(pairs / (buffers * buffers + 1), 1, max);
 }
 
+namespace {
+/// A buffer that has its place.
+struct Placed {
+  int64_t begin, end; ///< life
+  int64_t top;        ///< offset + size
+};
+} // namespace
+
+/// Whether there is a time at which all are live.
+static bool meetAtOnce(ArrayRef<ArenaBuffer> buffers) {
+  int64_t lastBegin = std::numeric_limits<int64_t>::min();
+  int64_t firstEnd = std::numeric_limits<int64_t>::max();
+  for (const ArenaBuffer &buffer : buffers) {
+    lastBegin = std::max(lastBegin, buffer.begin);
+    firstEnd = std::min(firstEnd, buffer.end);
+  }
+  return lastBegin <= firstEnd;
+}
+
 /// First fit in the given order.
 static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
                   ArrayRef<int64_t> order, ArenaPlan &plan) {
   plan.offsets.assign(buffers.size(), 0);
   plan.totalBytes = 0;
-  // Placed buffers by offset.
-  SmallVector<int64_t> placed;
+  if (meetAtOnce(buffers)) { // as weights do
+    for (int64_t i : order) {
+      plan.offsets[i] = sizes[i] ? plan.totalBytes : 0;
+      plan.totalBytes += sizes[i];
+    }
+    return;
+  }
+  // By offset, then by begin: those of one offset never meet, so the ones that
+  // meet a buffer are neighbours. Networks repeat layers and have few offsets.
+  std::map<int64_t, std::vector<Placed>> levels;
   for (int64_t i : order) {
     if (sizes[i] == 0)
       continue;
+    const ArenaBuffer &buffer = buffers[i];
     int64_t offset = 0;
-    for (int64_t other : placed) {
-      if (!meet(buffers[i], buffers[other]))
-        continue;
-      if (offset + sizes[i] <= plan.offsets[other])
-        break;
-      offset = std::max(offset, plan.offsets[other] + sizes[other]);
+    for (const auto &[bottom, level] : levels) {
+      if (offset + sizes[i] <= bottom)
+        break; // of this level and those above it none is in the way
+      auto meeting = llvm::partition_point(
+          level, [&](const Placed &each) { return each.end < buffer.begin; });
+      for (; meeting != level.end() && meeting->begin <= buffer.end; ++meeting)
+        offset = std::max(offset, meeting->top);
     }
     plan.offsets[i] = offset;
     plan.totalBytes = std::max(plan.totalBytes, offset + sizes[i]);
-    auto *position =
-        llvm::upper_bound(placed, offset, [&](int64_t o, int64_t p) {
-          return o < plan.offsets[p];
-        });
-    placed.insert(position, i);
+    std::vector<Placed> &level = levels[offset];
+    auto behind = llvm::partition_point(
+        level, [&](const Placed &each) { return each.begin < buffer.begin; });
+    level.insert(behind, {buffer.begin, buffer.end, offset + sizes[i]});
   }
 }
 

@@ -27,6 +27,7 @@
 #include "kerf/Plan/Passes.h"
 
 #include <deque>
+#include <map>
 #include <set>
 
 namespace kerf::plan {
@@ -142,10 +143,18 @@ private:
     if (isClosed.contains(value))
       return success();
     layout->partial.clear();
-    annotations.push_back({dist::priorityOf(priority), loc, what.str()});
     Placed &mine = placedOf(value);
-    for (auto [dim, axes] : llvm::enumerate(layout->dims))
-      mine.causes[dim] = axes.empty() ? nullptr : &annotations.back();
+    // One for all dimensions of a priority: what it leads to in two ways is no
+    // conflict.
+    std::map<int64_t, const Annotation *> byPriority;
+    for (auto [dim, axes] : llvm::enumerate(layout->dims)) {
+      int64_t number = dist::priorityOf(priority, dim);
+      const Annotation *&annotation = byPriority[number];
+      if (!axes.empty() && !annotation)
+        annotation =
+            &annotations.emplace_back(Annotation{number, loc, what.str()});
+      mine.causes[dim] = axes.empty() ? nullptr : annotation;
+    }
     mine.layout = std::move(*layout);
     if (closed)
       isClosed.insert(value);

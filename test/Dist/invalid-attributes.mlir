@@ -221,7 +221,7 @@ module attributes {dist.schedule_kind = "gpipe"} {
 // -----
 
 dist.mesh @mesh ["x"=2]
-// expected-error @below {{dist.priority must be a number of 64 bits, at least 0}}
+// expected-error @below {{dist.priority must be a number of 64 bits, at least 0, or an array<i64: ...> of such}}
 func.func @priority(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"x"}>, dist.priority = -1}) {
   return
 }
@@ -245,5 +245,30 @@ func.func @priority(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.priority = 1}) {
 func.func @priority(%x: tensor<4xf32>) {
   // expected-error @below {{dist.priority without a sharding}}
   %0 = nn.neg %x {dist.priority = 1} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{argument 0: dist.priority has 1 numbers, expected 2 for 'tensor<4x4xf32>'}}
+func.func @priority(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<{"x"}, {}>, dist.priority = array<i64: 1>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{dist.priority must be a number of 64 bits, at least 0, or an array<i64: ...> of such}}
+func.func @priority(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<{"x"}, {}>, dist.priority = array<i64: 1, -1>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+func.func @priority(%x: tensor<4xf32>) {
+  // expected-error @below {{dist.priority has a number for each dimension, expected one number for the shardings of a plan}}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"x"}>], results = [#dist.sharding<{"x"}>]>, dist.priority = array<i64: 1>} : tensor<4xf32>
   return
 }

@@ -116,3 +116,19 @@ func.func @dimensions(
   %0 = nn.add %x, %y : tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
+
+// -----
+
+// One sharding, a priority for each dimension: its rows spread before those of the other, its columns after them.
+// CHECK-LABEL: func.func @each_dimension(
+// CHECK: nn.add {{.*}}{dist.plan = #p_a_d--a_d_to_a_d}
+dist.mesh @mesh ["a"=2, "b"=2, "c"=2, "d"=2]
+func.func @each_dimension(
+    // expected-note @below {{argument 0 asks for {a}, which is taken}}
+    %x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"a"}, {"b"}>, dist.priority = array<i64: 0, 2>},
+    // expected-note @below {{argument 1 asks for {c}}}
+    %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"c"}, {"d"}>, dist.priority = 1}) -> tensor<4x6xf32> {
+  // expected-remark @below {{operands and results want to be cut differently: some are brought to another sharding}}
+  %0 = nn.add %x, %y : tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}

@@ -11,13 +11,16 @@
 namespace kerf::dist {
 
 /// Of an argument, a result or an op with a sharding: which annotations spread
-/// first (kerf-propagate).
+/// first (kerf-propagate). A number, or one for each dimension of the sharding.
 inline constexpr llvm::StringLiteral kPriority = "dist.priority";
 /// Of a `shard.grid`: the names that its axes have in `dist` (lib/Bridge).
 inline constexpr llvm::StringLiteral kAxes = "dist.axes";
 
-/// The number that a `dist.priority` says; without one 0, which comes first.
-inline int64_t priorityOf(mlir::Attribute priority) {
+/// The number that a `dist.priority` says of a dimension; without one 0, which
+/// comes first.
+inline int64_t priorityOf(mlir::Attribute priority, size_t dim) {
+  if (auto each = llvm::dyn_cast_or_null<mlir::DenseI64ArrayAttr>(priority))
+    return each[dim];
   return priority ? llvm::cast<mlir::IntegerAttr>(priority).getInt() : 0;
 }
 

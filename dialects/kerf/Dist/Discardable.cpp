@@ -29,6 +29,8 @@ bool isTensorType(Attribute attribute) {
   return type && isa<RankedTensorType>(type.getValue());
 }
 bool isPriority(Attribute attribute) {
+  if (auto each = dyn_cast<DenseI64ArrayAttr>(attribute))
+    return llvm::all_of(each.asArrayRef(), [](int64_t n) { return n >= 0; });
   auto number = dyn_cast<IntegerAttr>(attribute);
   return number && number.getType().isSignlessInteger(64) &&
          number.getInt() >= 0;
@@ -54,7 +56,7 @@ constexpr KnownAttribute kKnown[] = {
     {kScheduleKind, OnModule, is<ScheduleKindAttr>,
      "a #dist<schedule_kind ...>"},
     {kPriority, OnOp | OnArgument | OnResult, isPriority,
-     "a number of 64 bits, at least 0"},
+     "a number of 64 bits, at least 0, or an array<i64: ...> of such"},
     {kAxes, OnOp, isNames, "an array of names"},
 };
 
@@ -88,6 +90,24 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
     if (std::string text = checkBlocks(*layout, whole.getShape());
         !text.empty())
       return op->emitError() << what << ": " << text;
+  return success();
+}
+
+/// A number, or one for each dimension of what has the one sharding; null:
+/// there is none, or there are several.
+static LogicalResult checkPriority(Operation *op, Attribute attribute,
+                                   Type type, const Twine &what) {
+  auto each = dyn_cast<DenseI64ArrayAttr>(attribute);
+  if (!each)
+    return success();
+  if (!type)
+    return op->emitError() << kPriority << " has a number for each dimension, "
+                           << "expected one number for the shardings of a plan";
+  int64_t rank = plannedType(type).getRank();
+  if (each.size() != rank)
+    return op->emitError() << what << ": " << kPriority << " has "
+                           << each.size() << " numbers, expected " << rank
+                           << " for " << type;
   return success();
 }
 
@@ -128,8 +148,13 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return checkShardings(op, plan.getResults(), op->getResultTypes(),
                           "result");
   }
-  if (name == kPriority && !op->hasAttr(kPlan) && !isa<ReshardOp>(op))
-    return op->emitError() << kPriority << " without a sharding";
+  if (name == kPriority) {
+    auto reshard = dyn_cast<ReshardOp>(op);
+    if (!op->hasAttr(kPlan) && !reshard)
+      return op->emitError() << kPriority << " without a sharding";
+    return checkPriority(op, attribute.getValue(),
+                         reshard ? reshard.getType() : Type(), "result 0");
+  }
   if (name != kSharding)
     return success();
   // For a source, after partitioning, next to the global type.
@@ -147,15 +172,18 @@ static LogicalResult checkBoundary(Operation *op, NamedAttribute attribute,
                                    bool hasSharding) {
   if (failed(checkKnown(op, attribute, place, kKnown)))
     return failure();
-  if (attribute.getName() == kPriority && !hasSharding)
-    return op->emitError() << (place == OnArgument ? "argument " : "result ")
-                           << index << " has a " << kPriority
-                           << " without a sharding";
+  std::string what =
+      ((place == OnArgument ? "argument " : "result ") + Twine(index)).str();
+  if (attribute.getName() == kPriority) {
+    if (!hasSharding)
+      return op->emitError()
+             << what << " has a " << kPriority << " without a sharding";
+    return checkPriority(op, attribute.getValue(), type, what);
+  }
   if (attribute.getName() != kSharding)
     return success();
   return checkSharding(op, attribute.getValue(), type, globalOf(global, type),
-                       Twine(place == OnArgument ? "argument " : "result ") +
-                           Twine(index));
+                       what);
 }
 
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,

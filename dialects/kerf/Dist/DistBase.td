@@ -22,7 +22,7 @@ def Dist_Dialect : Dialect {
     | `dist.local_reduction` | ops of a training step | `#dist<reach micro_batch>`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `#dist<reach device>`: neither is what it reduces over any axis (BatchNorm's statistics) |
     | `dist.schedule_kind` | the module of a training step | `#dist<schedule_kind gpipe>` (all forward, then all backward) or `one_f_one_b` (one forward, one backward, in turn) |
 
-    | `dist.priority` | arguments, results and ops with a sharding | a number: `kerf-propagate` lets annotations with smaller ones spread first; without it 0 |
+    | `dist.priority` | arguments, results and ops with a sharding | a number, or `array<i64: ...>` of one for each dimension (not beside a `dist.plan`): `kerf-propagate` lets annotations with smaller ones spread first; without it 0 |
     | `dist.axes` | `shard.grid` | names of its axes (`kerf-dist-to-shard`) |
 
     After partitioning, types are local and values move through collectives.

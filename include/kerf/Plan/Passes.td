@@ -115,8 +115,9 @@ def Propagate : Pass<"kerf-propagate", "::mlir::ModuleOp"> {
     sharding rules of the ops, forward and backward, first over ops that reduce
     nothing. Arguments, results of ops and reshards that are annotated stay as
     they are; what the function returns and what an op with a plan takes is where
-    these values start. `dist.priority` beside an annotation orders them: those
-    with smaller numbers spread before others are seen. Where operands and results
+    these values start. `dist.priority` beside an annotation, one number or
+    one for each dimension (`array<i64: 0, 2>`), orders them: what has smaller
+    numbers spreads before the rest is seen. Where operands and results
     of an op disagree, the annotation of the smaller number decides, else the first
     (of results, then operands); a remark names both annotations, and the others
     are brought to its sharding. What `kerf-partition` takes comes out.

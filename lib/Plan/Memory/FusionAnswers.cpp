@@ -236,6 +236,7 @@ private:
   /// Of the ops of rows, and those that read elsewhere. Asked for every op of
   /// each group that might be.
   DenseMap<Operation *, Ordered> ordered;
+  bool hasParts = false; ///< whether some sum is cut into parts
 };
 } // namespace
 
@@ -257,6 +258,8 @@ Answers::Answers(Block &block, const FunctionQuestions &function)
     if (!isLibraryCall(libraryWorkOf(&op)) &&
         (costClassOf(&op) == CostClass::Row || readsElsewhere(&op)))
       ordered[&op] = {readsElsewhere(&op), countParts(&op, function)};
+  hasParts = llvm::any_of(
+      ordered, [](const auto &entry) { return entry.second.numParts > 1; });
 }
 
 /// Whether one loop nest can write all results of these ops that others read:
@@ -278,6 +281,8 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
     // A sum of parts is added up by the first kernel that reads it, unless that
     // is larger.
     for (OpOperand &operand : op->getOpOperands()) {
+      if (!hasParts)
+        break;
       Operation *maker = makerOf(operand);
       int64_t parts = maker ? numPartsOf(maker) : 1;
       if (parts == 1)

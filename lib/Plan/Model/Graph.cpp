@@ -297,7 +297,10 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   // Of a source, name and offset do not matter, uniformity does.
   auto source = dyn_cast<SourceOpInterface>(op);
   bool isWhole = source && !source.isUniform() && !source.isStoredInParts();
-  ShardingRule rule = isWhole ? replicatedShardingRule(op) : rules.of(op);
+  std::optional<ShardingRule> whole;
+  if (isWhole)
+    whole = replicatedShardingRule(op);
+  const ShardingRule &rule = whole ? *whole : rules.of(op);
   auto isAlike = [&](Operation *other) {
     return source ? other->getName() == op->getName() &&
                         other->getResultTypes() == op->getResultTypes()
@@ -320,7 +323,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
   const OpChoices *result = own(std::move(choices), op);
-  bucket.push_back({op, std::move(rule), result});
+  bucket.push_back({op, rule, result});
   return result;
 }
 
