@@ -325,8 +325,13 @@ Outcome Compilation::makePlan() {
   run.mayGoOn = mayGoOn || !options.explain.empty();
   if (!options.explain.empty())
     if (std::string wrong = plan::checkExplained(module.get(), explainedName());
-        !wrong.empty())
-      return failWith(Outcome::WrongUsage, wrong);
+        !wrong.empty()) {
+      std::string asked = plan::checkExplained(module.get(), options.explain);
+      if (asked != wrong)
+        asked += "\nnote: node '" + explainedName() + "', which computes '" +
+                 options.explain + "', was taken apart or is not needed";
+      return failWith(Outcome::WrongUsage, asked);
+    }
   Outcome outcome = runPasses(
       "plan", [&](OpPassManager &passes) { addPlanning(passes, run); },
       [&]() -> std::optional<Outcome> {

@@ -287,6 +287,11 @@ void Planner::summarize(Attempt &attempt) {
     summary.cost = static_cast<double>(attempt.solved.cost()) * 1e-12;
   else
     summary.cost = summary.seconds;
+  // Proven of the Problem is not proven of its cut into stages.
+  constexpr double kRounding = 1e-9;
+  if (summary.status == Status::Optimal &&
+      summary.lowerBound < summary.cost * (1 - kRounding))
+    summary.status = Status::Feasible;
 }
 
 /// Bytes that the fullest device of any plan needs at least, as far as the

@@ -1,11 +1,15 @@
 # `kerf plan --what-if`: a row says what `kerf plan` with the changed flags says; what cannot be changed is named before
 # anything is planned; a plan that cannot be is a row.
 #
-# REQUIRES: kerf
+# REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
 import json
 import pathlib
+import re
 import sys
+
+import onnx
+from onnx import TensorProto, helper
 
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, expect_error, fresh_folder, kerf
@@ -63,6 +67,20 @@ expect_error(checks, "with --stop-after", [*base, "--what-if=devices=2", "--stop
 free = kerf(*base, "--objective=volume", "--what-if=devices=2").stdout.splitlines()
 whole = kerf(*base, "--objective=volume").stdout
 checks.expect("nothing sent", free[1].endswith("0.0%") and "volume (ring): 0 B, proven bound 0 B, optimal over the candidates" in whole, [free, whole])
+
+# What cannot be asked for together with the other flags is a row as well.
+mixed = kerf(*base, "--mesh=dp=2,tp=2", "--what-if=devices=3", "--what-if=devices=2,machine=h100-4", "--what-if=batch=16", "-o", left)
+rows = mixed.stdout.splitlines()
+checks.expect("a row that cannot be", mixed.returncode == 0 and re.search(r"devices=3 +- .*--mesh: degrees multiply to 4", rows[2]) and "batch=16" in rows[4]
+              and " us " in rows[4] and json.loads(left.read_text())["devices"] == 4, mixed)
+left.unlink(missing_ok=True)
+# A dimension has two names where `batch` stands for it.
+rows = OUT / "rows.onnx"
+graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "rows", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), rows)
+expect_error(checks, "two names of one", ["plan", rows, "--dim=N=8", "--what-if=batch=4,N=16"], 2, ["N is there twice"])
+expect_error(checks, "too many devices", [*base, "--what-if=devices=cuda:0-9999999999"], 2, ["expected 1 to 65536"])
 
 # What has no plan is a row; if that is what was asked for, so is the exit code, and what would have one is shown.
 none = kerf(*base, "--what-if=memory=2KiB")

@@ -171,6 +171,29 @@ for folder, options, nodes, flags in CASES:
             checks.expect(f"{name}: {sharding}", fine, [best, alone])
 checks.expect("compared", compared > 30 and infeasible > 0, [compared, infeasible])
 
+# ---- A weight that is whole where its reader wants a part of it --------------------------------------------------------------
+# It is stored as that part, which is made at load. What cannot be under a limit is not there with less memory under another,
+# and no bound is above a plan that keeps the limit.
+tight = [INPUTS / "models/mlp/model.onnx", ["--dim=batch=8", "--devices=2", "--mesh=tp=2"]]
+for weight in ("layers.0.weight", "layers.1.weight", "layers.2.weight"):
+    asked = {limit: explain(tight[0], [*tight[1], f"--memory-limit={limit}KiB"], weight, f"{weight}, {limit} KiB") for limit in (28, 32, 36, 40, 44, 46, 56)}
+    for limit, answer in asked.items():
+        for choice in answer["choices"] if answer else []:
+            for larger in (other for limit_, other in asked.items() if limit_ > limit and other):
+                there = next(c for c in larger["choices"] if c["results"] == choice["results"])
+                fits = "cost" in there and there["peak_memory_bytes"] <= limit * 1024
+                checks.expect(f"{weight}: {choice['results']} within {limit} KiB", not fits or choice["status"] != "infeasible"
+                              and there["cost"] >= choice.get("lower_bound", 0) * (1 - 1e-9), [choice, there])
+whole = [*tight, "--memory-limit=44KiB", "--shard=layers.1.weight=[{},{}]", "--json"]
+whole = [whole[0], *whole[1], *whole[2:]]
+any_parts, one_part = (json.loads(kerf("plan", *whole, *flags).stdout)["objective"] for flags in ([], ["--micro-batches=1"]))
+checks.expect("a bound of what may be stored in parts", any_parts["lower_bound"] <= one_part["cost"] and any_parts["cost"] <= one_part["cost"], [any_parts, one_part])
+
+# ---- More ways than there is time for ---------------------------------------------------------------------------------------
+answer = explain(INPUTS / "models/gpt2-small/model.onnx", ["--dim=batch=8", "--devices=8", "--mesh=x=2,y=2,z=2", "--deadline=2"], "node_MatMul_160#2", "many ways")
+late = [c for c in answer["choices"] if c.get("reason") == "not searched: the time was over"]
+checks.expect("the time was over", len(answer["choices"]) > 400 and len(late) > 300 and not any(c["chosen"] for c in late), len(late))
+
 # ---- What is printed and refused -------------------------------------------------------------------------------------------
 mlp = [INPUTS / "models/mlp/model.onnx", "--dim=batch=8", "--devices=4", "--mesh=dp=2,tp=2"]
 text = kerf("plan", *mlp, "--explain=node_linear_2").stdout

@@ -199,7 +199,14 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
   table.print(out);
   if (left > 0)
     out << "  ... and " << plural(int64_t(leftChoices), "way") << " more of "
-        << plural(int64_t(left), "other cost") << " (-v)\n";
+        << plural(int64_t(left), "other answer") << " (-v)\n";
+  auto unsearched = llvm::count_if(explanation.choices, [](const auto &choice) {
+    return llvm::StringRef(choice.plan.reason).starts_with("not searched");
+  });
+  if (unsearched > 0)
+    out << "  (" << plural(unsearched, "way")
+        << " of these not searched: the time was over; --deadline gives "
+           "more)\n";
   if (kinds.front().first->plan.cost < planned.cost * (1 - 1e-9))
     out << "  (what costs less than the plan found: no search here has proven "
            "that there is nothing better; --shard takes it)\n";

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 using namespace kerf::tool;
 
@@ -453,6 +454,9 @@ static int64_t parseInteger(const std::string &text, const std::string &what) {
   return value;
 }
 
+/// More are a typo.
+static constexpr int64_t kMaxDevices = 65536;
+
 Devices kerf::tool::parseDevices(const std::string &text) {
   Devices devices;
   auto number = [&](const std::string &digits) {
@@ -482,16 +486,16 @@ Devices kerf::tool::parseDevices(const std::string &text) {
         dash == std::string::npos ? first : number(rest.substr(dash + 1));
     if (first < 0 || last < first)
       throw Failure{kUsage, "--devices: bad range '" + rest + "'", {}};
-    for (int64_t id = first; id <= last; ++id)
-      devices.ids.push_back(id);
-    devices.count = last - first + 1;
+    devices.count = std::min(last - first, kMaxDevices) + 1;
+    devices.ids.resize(std::clamp<int64_t>(devices.count, 0, kMaxDevices));
+    std::iota(devices.ids.begin(), devices.ids.end(), first);
   } else {
     devices.count = number(rest);
   }
-  if (devices.count < 1 || devices.count > 65536)
+  if (devices.count < 1 || devices.count > kMaxDevices)
     throw Failure{kUsage,
                   "--devices: " + std::to_string(devices.count) +
-                      " devices, expected 1 to 65536",
+                      " devices, expected 1 to " + std::to_string(kMaxDevices),
                   {}};
   return devices;
 }

@@ -75,6 +75,9 @@ Progress::~Progress() {
 }
 
 void Progress::finish() const {
+  if (explainStopped)
+    rt::say(stderr, "note: explaining was ended by Ctrl-C: some ways were not "
+                    "looked at\n");
   if (stopped)
     rt::say(stderr, "note: the search was ended by Ctrl-C: this is the best "
                     "plan so far, and the bound is of what was looked at and "
@@ -86,7 +89,8 @@ void Progress::begin(const std::string &name) {
   if (isShown)
     std::fputs("\r\033[K", stderr);
   isShown = false;
-  stopped |= interrupt && searchStopped;
+  if (interrupt && searchStopped)
+    (phase == "explain" ? explainStopped : stopped) = true;
   interrupt.reset();
   // A plan that did not fit once it was laid out is searched again.
   if (name == "plan" || name == "explain") {

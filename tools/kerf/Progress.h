@@ -45,8 +45,8 @@ private:
 
   bool isVolume;
   double noteAfterSeconds;
-  std::unique_ptr<Interrupt> interrupt; ///< while a plan is searched
-  bool stopped = false;
+  std::unique_ptr<Interrupt> interrupt;         ///< while a plan is searched
+  bool stopped = false, explainStopped = false; ///< by Ctrl-C
   mutable std::mutex mutex;
   std::condition_variable wake;
   std::string phase;

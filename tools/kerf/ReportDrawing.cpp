@@ -119,16 +119,23 @@ void kerf::tool::drawDevices(llvm::raw_ostream &out, const json::Object &root) {
   }
   if (stages * inside < 2 || stages * inside > kMaxDevices)
     return;
-  // The last axis runs to the right, all others downwards.
-  int64_t columns = axes.empty() ? 1 : axes.back().second;
-  int64_t rows = inside / columns;
+  // The last axis runs to the right, in several lines if it is long; all others
+  // downwards.
+  constexpr int64_t kMaxColumns = 64;
+  int64_t last = axes.empty() ? 1 : axes.back().second;
+  int64_t linesOfAxis = (last + kMaxColumns - 1) / kMaxColumns;
+  int64_t columns = (last + linesOfAxis - 1) / linesOfAxis;
+  int64_t rows = inside / last * linesOfAxis;
   constexpr double kGap = 14, kHead = 30, kMaxCell = 46;
   int64_t inRow = std::min<int64_t>(
       stages,
       std::max<int64_t>(1, int64_t(kWidth / (double(columns) * 24 + kGap))));
   double cell =
       std::min(kMaxCell, (kWidth / double(inRow) - kGap) / double(columns));
-  double blockHeight = kHead + double(rows) * cell * 0.6;
+  constexpr double kMaxHeight = 600, kMinCellHeight = 3;
+  double cellHeight =
+      std::min(0.6 * cell, std::max(kMaxHeight / double(rows), kMinCellHeight));
+  double blockHeight = kHead + double(rows) * cellHeight;
   std::string across = axes.empty() ? "" : axes.back().first, down;
   for (const auto &axis : llvm::ArrayRef(axes).drop_back(!axes.empty()))
     down += (down.empty() ? "" : " x ") + axis.first;
@@ -157,9 +164,13 @@ void kerf::tool::drawDevices(llvm::raw_ostream &out, const json::Object &root) {
         title += ", " + axis + " " + std::to_string(rest / below);
         rest %= below;
       }
-      picture.box(left + double(device % columns) * cell,
-                  top + 20 + double(device / columns) * cell * 0.6, cell - 2,
-                  cell * 0.6 - 2, kClasses[stage % std::size(kClasses)], title);
+      int64_t along = device % last;
+      int64_t line = device / last * linesOfAxis + along / columns;
+      double space = std::min(2.0, 0.2 * cellHeight);
+      picture.box(left + double(along % columns) * cell,
+                  top + 20 + double(line) * cellHeight, cell - space,
+                  cellHeight - space, kClasses[stage % std::size(kClasses)],
+                  title);
     }
   }
 }

@@ -5,6 +5,7 @@
 // `kerf plan` with these flags would say.
 //
 //===----------------------------------------------------------------------===//
+#include "../SpellFlags.h"
 #include "Explain.h"
 #include "Output.h"
 #include "PlanReport.h"
@@ -90,6 +91,11 @@ static void requireSize(const std::string &value) {
     throw wrong("'" + value + "', expected a size of at least 1");
 }
 
+/// The dimension that a key means: `batch` may stand for another; else the key.
+static std::string dimensionOf(llvm::StringRef key, const OpenDims &open) {
+  return key == "batch" && !open.batch.empty() ? open.batch : key.str();
+}
+
 /// Makes one change. Throws what is wrong with it.
 static void change(Options &options, const OpenDims &open,
                    const std::string &key, const std::string &value) {
@@ -117,8 +123,7 @@ static void change(Options &options, const OpenDims &open,
   } else if (llvm::is_contained(open.names, key) ||
              (key == "batch" && !open.batch.empty())) {
     requireSize(value);
-    bindDim(options, llvm::is_contained(open.names, key) ? key : open.batch,
-            value);
+    bindDim(options, dimensionOf(key, open), value);
   } else if (key == "batch") {
     throw wrong("batch: " + open.whyNoBatch);
   } else {
@@ -149,10 +154,11 @@ static std::vector<Case> readCases(const Options &asked) {
       if (key.empty() || value.empty())
         throw wrong(text, "expected NAME=VALUE,NAME=VALUE, as in "
                           "memory=40GiB,devices=16");
-      if (llvm::any_of(changes, [&, key = key](const auto &other) {
-            return other.first == key;
+      std::string meant = dimensionOf(key, open);
+      if (llvm::any_of(changes, [&](const auto &other) {
+            return dimensionOf(other.first, open) == meant;
           }))
-        throw wrong(text, key.str() + " is there twice");
+        throw wrong(text, meant + " is there twice");
       changes.push_back({key.str(), value.str()});
     }
     // Devices that are said are not those of the machine.
@@ -185,12 +191,11 @@ static Answer planCase(const Case &one) {
   Progress progress(one.options, compile);
   Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runUntil("lower");
-  if (outcome != Outcome::Fine && outcome != Outcome::NoPlan) {
-    Failure failure{static_cast<int>(outcome), "", compilation.messages()};
-    if (!one.text.empty())
-      failure.notes.push_back("note: with --what-if=" + one.text);
-    throw failure;
-  }
+  // A change that cannot be planned is a row as well: the others go on.
+  bool isRow = outcome == Outcome::NoPlan ||
+               (!one.text.empty() && outcome != Outcome::Interrupted);
+  if (outcome != Outcome::Fine && !isRow)
+    throw Failure{static_cast<int>(outcome), "", compilation.messages()};
   Answer answer;
   answer.text = one.text.empty() ? "as asked" : one.text;
   answer.messages = compilation.messages();
@@ -204,7 +209,7 @@ static Answer planCase(const Case &one) {
   llvm::StringRef reason = answer.messages.front();
   reason.consume_front("error: ");
   reason.consume_front(one.options.model + ": ");
-  answer.reason = reason.str();
+  answer.reason = spellFlags(reason.str());
   return answer;
 }
 
@@ -278,13 +283,14 @@ int kerf::tool::planWhatIf(const Options &options) {
   std::vector<Case> cases = readCases(options);
   cases.insert(cases.begin(), Case{"", options});
   std::vector<Answer> answers;
-  for (const Case &one : cases)
-    answers.push_back(planCase(one));
-  const Answer &asked = answers.front();
+  answers.reserve(cases.size());
+  const Answer &asked = answers.emplace_back(planCase(cases.front()));
   if (!options.output.empty() && asked.reason.empty())
     writeFile(
         options.output,
         llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan))).str());
+  for (const Case &one : llvm::drop_begin(cases))
+    answers.push_back(planCase(one));
   if (!options.quiet)
     for (const std::string &note : asked.notes)
       rt::say(stderr, "note: " + rt::printable(note) + "\n");

@@ -130,6 +130,12 @@ public:
   /// devices may do in common. A smaller share leaves room to cut stages.
   void limitTwiceDone(double share);
 
+  /// Whether a hint rules out choices of a node.
+  bool isHinted(uint32_t node) const { return hinted.contains(node); }
+  /// Counts parameters in Memory once more, after choices were forbidden or
+  /// allowed again.
+  void recountParameters();
+
   /// Whether the time ran out while the graph was built, which then must not be
   /// solved.
   bool isUnfinished() const { return unfinished; }
@@ -228,6 +234,13 @@ private:
   bool needsHub(mlir::Value value) const;
   void addPass(mlir::Value value, StepPass pass);
   void addMemory();
+  /// Bytes that a parameter takes in each choice of its node, at least.
+  std::vector<int64_t> parameterBytes(mlir::Value source,
+                                      int64_t bytesPerElement) const;
+  /// The least bytes in which a parameter may be stored whatever its own choice
+  /// is; none: a choice of its own is never stored in less.
+  std::optional<int64_t> leastStored(mlir::Value source,
+                                     int64_t bytesPerElement) const;
   void addEstimate();
   /// Bytes of a value on one device in each of some layouts.
   std::vector<int64_t> bytesOf(mlir::Value value,
@@ -294,6 +307,15 @@ private:
   ReshardCosts costs;
   bool unfinished = false;
   std::string error;
+
+  /// A parameter's entry among the usages of Memory.
+  struct CountedParameter {
+    size_t usage;
+    mlir::Value source;
+    int64_t bytesPerElement;
+  };
+  std::vector<CountedParameter> countedParameters;
+  llvm::DenseSet<uint32_t> hinted; ///< nodes with a hint
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;
   llvm::DenseMap<mlir::Value, ValueNode> arguments, sharedNodes;

@@ -113,6 +113,7 @@ void Graph::applyHints(Value value, uint32_t node,
       else
         problem.nodes[node].costs.forbid(choice);
     }
+    hinted.insert(node);
     if (!any && error.empty())
       error = ("option shard: '" + hint.sharding +
                "' is not a legal sharding of '" + names[value] +

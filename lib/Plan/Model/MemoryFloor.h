@@ -56,6 +56,8 @@ public:
   MemoryFloor(mlir::func::FuncOp function, bool isTraining);
 
   HeldSource heldOf(mlir::Value source) const;
+  /// Whether an op of sources alone may be computed at load.
+  bool mayBeAtLoad(mlir::Operation *op) const { return atLoad.contains(op); }
 
   /// Bytes of inputs, and of outputs that a step computes, whole: of each
   /// element what it takes if it is cast before it is transferred.
@@ -68,7 +70,6 @@ public:
   int64_t narrowest(mlir::Value value) const;
 
 private:
-  bool mayBeAtLoad(mlir::Operation *op) const { return atLoad.contains(op); }
   int64_t bytesPerElement(mlir::Value value, bool &hasSeveralUses) const;
   bool isProduct(mlir::Operation *op) const;
   bool storesResult(mlir::Operation *op) const;

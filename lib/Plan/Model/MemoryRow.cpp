@@ -18,6 +18,72 @@ std::vector<int64_t> Graph::bytesOf(Value value,
   return bytes;
 }
 
+/// Of an immutable parameter, what its reader wants is made at load, and that
+/// alone is stored: whole in its own choice, it may take a part of that. A plan
+/// that has the reader's layout as its own choice costs and stores the same, so
+/// as long as all are allowed each may count as it is. Where a hint or a forced
+/// choice (--explain) rules some out, the others stand for them.
+std::optional<int64_t> Graph::leastStored(Value source,
+                                          int64_t bytesPerElement) const {
+  auto hasForbidden = [&](const OpNode &node) {
+    const CostTable &costs = problem.nodes[node.node].costs;
+    for (size_t choice = 0; choice < costs.size(); ++choice)
+      if (costs.isForbidden(choice))
+        return true;
+    return false;
+  };
+  int64_t fullyCut = tensorType(source).getNumElements() * bytesPerElement /
+                     candidate.devicesPerStage();
+  bool isForced = false;
+  for (Value held = source; Operation *def = held.getDefiningOp();) {
+    isForced |= hasForbidden(ops.find(def)->second);
+    auto uses = llvm::make_filter_range(
+        held.getUses(), [](OpOperand &use) { return !isAssignTarget(use); });
+    if (uses.empty())
+      break;
+    OpOperand &use = *uses.begin();
+    auto reader = ops.find(use.getOwner());
+    if (reader == ops.end())
+      break;
+    if (floor.mayBeAtLoad(use.getOwner())) {
+      held = use.getOwner()->getResult(0);
+      continue;
+    }
+    if (!isForced)
+      return std::nullopt;
+    if (held != source)
+      break;
+    const OpNode &node = reader->second;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (auto [choice, bytes] : llvm::enumerate(
+             bytesOf(source, *node.choices->operands[use.getOperandNumber()])))
+      if (!problem.nodes[node.node].costs.isForbidden(choice))
+        least = std::min(least, bytes / elementBytes(tensorType(source)) *
+                                    bytesPerElement);
+    return least;
+  }
+  return isForced ? std::optional(fullyCut) : std::nullopt;
+}
+
+std::vector<int64_t> Graph::parameterBytes(Value source,
+                                           int64_t bytesPerElement) const {
+  const OpNode &node = ops.find(source.getDefiningOp())->second;
+  std::vector<int64_t> amounts = bytesOf(
+      source, *node.choices->results[cast<OpResult>(source).getResultNumber()]);
+  std::optional<int64_t> least = leastStored(source, bytesPerElement);
+  for (int64_t &amount : amounts) {
+    amount = amount / elementBytes(tensorType(source)) * bytesPerElement;
+    amount = std::min(amount, least.value_or(amount));
+  }
+  return amounts;
+}
+
+void Graph::recountParameters() {
+  for (const CountedParameter &each : countedParameters)
+    problem.resources[Memory].usages[each.usage].amounts =
+        parameterBytes(each.source, each.bytesPerElement);
+}
+
 void Graph::addMemory() {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // The limit of all stages together; each stage is checked after the cut.
@@ -34,8 +100,9 @@ void Graph::addMemory() {
   for (auto &[op, node] : ops)
     for (OpResult result : op->getResults()) {
       int64_t bytes = 0;
-      bool isInLayout = true;
-      if (isa<SourceOpInterface>(op)) {
+      bool isInLayout = true, isMutable = true;
+      if (auto source = dyn_cast<SourceOpInterface>(op)) {
+        isMutable = source.isMutable();
         HeldSource held = floor.heldOf(result);
         bytes = held.bytesPerElement;
         isInLayout = held.isInLayout;
@@ -49,10 +116,17 @@ void Graph::addMemory() {
         always += tensorType(result).getNumElements() * bytes / devices;
         continue;
       }
-      std::vector<int64_t> amounts =
-          bytesOf(result, *node.choices->results[result.getResultNumber()]);
-      for (int64_t &amount : amounts)
-        amount = amount / elementBytes(tensorType(result)) * bytes;
+      std::vector<int64_t> amounts;
+      if (!isMutable) {
+        amounts = parameterBytes(result, bytes);
+        countedParameters.push_back(
+            {problem.resources[Memory].usages.size(), result, bytes});
+      } else {
+        amounts =
+            bytesOf(result, *node.choices->results[result.getResultNumber()]);
+        for (int64_t &amount : amounts)
+          amount = amount / elementBytes(tensorType(result)) * bytes;
+      }
       problem.addUsage(Memory, node.node, {0, end}, amounts);
     }
   // With micro-batches a part of these is there at a time.

@@ -22,8 +22,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Without a deadline: seconds that all choices of a step that trains may take
-/// together, and the least and the most for one.
+/// Without a deadline, seconds that all choices may take together; the least
+/// and the most for one.
 static constexpr double kAll = 60, kLeast = 2, kMost = 10;
 
 //===----------------------------------------------------------------------===//
@@ -202,24 +202,26 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
   forced.summary.microBatches = found.summary.microBatches;
   if (allowed.isForbidden(choice)) {
     forced.summary.status = Status::Infeasible;
-    forced.summary.reason =
-        options.hints.empty() ? "no plan can have it" : "a hint rules it out";
+    forced.summary.reason = found.graph->isHinted(node) ? "a hint rules it out"
+                                                        : "no plan can have it";
   } else if (isStopped()) {
     forced.summary.reason = "not searched: planning was ended";
+  } else if (seconds <= 0) {
+    forced.summary.reason = "not searched: the time was over";
   } else {
     for (uint32_t other = 0; other < allowed.size(); ++other)
       if (other != choice)
         problem.nodes[node].costs.forbid(other);
     forced.graph = std::move(found.graph);
+    forced.graph->recountParameters();
     double begin = elapsed();
     forced.graph->limitTwiceDone(1);
     solveAndCut(forced, seconds);
-    double left =
-        seconds > 0 ? std::max(seconds - (elapsed() - begin), 0.01) : 0;
-    makeFit(forced, left);
+    makeFit(forced, std::max(seconds - (elapsed() - begin), 0.01));
     forced.graph->limitTwiceDone(1);
     found.graph = std::move(forced.graph);
     problem.nodes[node].costs = std::move(allowed);
+    found.graph->recountParameters();
     if (forced.solved.hasSolution())
       result.ownBytes =
           bytesAround(*found.graph, forced.solved.solution, explained);
@@ -235,6 +237,9 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
   }
   leastPredicted = leastBefore;
   result.plan = std::move(forced.summary);
+  if (result.plan.reason == "nothing fits" &&
+      result.plan.status != Status::Infeasible)
+    result.plan.reason = "none found";
   if (result.plan.reason == "nothing fits")
     result.plan.reason = result.leastMemory > 0
                              ? "a plan that has it needs more than the limit"
@@ -242,6 +247,33 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
   // What every plan of the candidate costs, each with this choice does too.
   result.plan.lowerBound =
       std::max(result.plan.lowerBound, found.summary.lowerBound);
+}
+
+/// The choices of a node, first what costs least where all other nodes stay as
+/// they are in `solution`; what those forbid comes last.
+static SmallVector<uint32_t>
+byCostBeside(const Problem &problem, const Solution &solution, uint32_t node) {
+  size_t count = problem.numChoices(node);
+  std::vector<std::pair<Sum, uint32_t>> costs;
+  for (uint32_t choice = 0; choice < count; ++choice)
+    costs.push_back({problem.nodes[node].costs.at(0, choice), choice});
+  for (const Problem::Edge &edge : problem.edges) {
+    if (!llvm::is_contained(edge.nodes, node))
+      continue;
+    SmallVector<uint32_t> choices;
+    for (uint32_t other : edge.nodes)
+      choices.push_back(solution[other]);
+    for (auto &[cost, choice] : costs) {
+      for (auto [other, taken] : llvm::zip(edge.nodes, choices))
+        taken = other == node ? choice : taken;
+      cost += problem.tables[edge.table].at(0, problem.entryOf(edge, choices));
+    }
+  }
+  llvm::sort(costs);
+  SmallVector<uint32_t> order;
+  for (auto [cost, choice] : costs)
+    order.push_back(choice);
+  return order;
 }
 
 FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
@@ -271,11 +303,8 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
 
   uint32_t node = found.graph->nodeOf(value);
   size_t count = found.graph->problem.numChoices(node);
-  double seconds = 0;
-  if (options.deadlineSeconds > 0)
-    seconds = options.deadlineSeconds / static_cast<double>(count);
-  else if (isTraining())
-    seconds = std::clamp(kAll / static_cast<double>(count), kLeast, kMost);
+  double all = options.deadlineSeconds > 0 ? options.deadlineSeconds : kAll;
+  double end = elapsed() + all;
   const dist::Mesh &mesh = found.graph->candidate.mesh;
   auto meshAttr = dist::MeshAttr::get(function.getContext(), mesh);
   auto textOf = [&](LayoutId layout) {
@@ -284,7 +313,9 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
   };
   isAlone = true;
   explained = value;
-  for (uint32_t choice = 0; choice < count; ++choice) {
+  // The time may not last for all: first what costs least beside the plan.
+  for (auto [position, choice] : llvm::enumerate(
+           byCostBeside(found.graph->problem, found.solved.solution, node))) {
     ExplainedChoice &one = result.choices.emplace_back();
     Solution with = found.solved.solution;
     one.isChosen = with[node] == choice;
@@ -296,7 +327,11 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
     for (Value each : made)
       one.results.push_back(textOf(found.graph->resultLayout(with, each)));
     if (!one.isChosen) {
-      force(found, node, choice, seconds, one);
+      double left = end - elapsed();
+      double share = left / static_cast<double>(count - position);
+      force(found, node, choice,
+            left > 0 ? std::min(std::clamp(share, kLeast, kMost), left) : 0,
+            one);
       continue;
     }
     one.plan = found.summary;
