@@ -59,7 +59,8 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
                        " along dimension " + Twine(d) + ", which " + cut +
                        " cuts into parts of " + Twine(part) + ": " +
                        Twine(part * parts - size) +
-                       " are padding, computed and thrown away")
+                       (part * parts - size == 1 ? " is" : " are") +
+                       " padding, computed and thrown away")
                           .str());
     }
   }

@@ -189,8 +189,9 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
     auto made = std::make_unique<Session>(package->package, inner);
     if (full.log)
       full.log(full.log_user, KERF_LOG_INFO,
-               cat("loaded ", made->spec().mesh.numRanks(), " ranks of ",
-                   made->threads(), " threads in ", made->loadSeconds(), " s")
+               cat("loaded; ranks: ", made->spec().mesh.numRanks(),
+                   ", threads of each: ", made->threads(), ", seconds: ",
+                   made->loadSeconds())
                    .c_str());
     if (full.log)
       logDevices(*made, full.log, full.log_user);

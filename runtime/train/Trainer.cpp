@@ -454,7 +454,8 @@ void Trainer::run() {
     if (stopRequested() && state.step < steps) {
       checkpoint();
       progress->clear();
-      say(err, cat("note: stopped after step ", state.step,
+      if (!options.quiet)
+        say(err, cat("note: stopped after step ", state.step,
                    options.checkpointDir.empty()
                        ? ", nothing is written (option checkpoint-dir keeps a "
                          "checkpoint)"

@@ -39,18 +39,15 @@ void kerf::tool::compileInto(const std::string &package,
   printNotes(compilation, options);
   const llvm::json::Object *plan = &compilation.getPlanJson();
   Devices devices = parseDevices(options.devices);
-  // What asks kerf plan for the same sizes, which --input may have told.
-  std::string why = "; kerf plan --devices=" + options.devices;
-  for (const std::string &dim : options.dims)
-    why += " --dim=" + dim;
-  why += " shows the candidates";
   if (!options.quiet && devices.count > 1)
     rt::say(
         stderr,
         "note: runs on " + std::to_string(devices.count) +
             (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
             meshText(plan->getObject("mesh")) +
-            (options.mesh.empty() ? rt::printable(why) : "") + "\n");
+            (options.mesh.empty() ? ", as planned; --mesh asks for another"
+                                  : "") +
+            "\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {
