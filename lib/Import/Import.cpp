@@ -49,6 +49,22 @@ void Importer::unsupported(const std::string &what, StringRef node,
   report.unsupported[entry->second].nodes.push_back(node.str());
 }
 
+bool Importer::storesIntegers(StringRef name) const {
+  if (constants.contains(name))
+    return true;
+  auto stored = initializers.find(name);
+  return stored != initializers.end() &&
+         (stored->second->data_type() == onnx::TensorProto::INT32 ||
+          stored->second->data_type() == onnx::TensorProto::INT64);
+}
+
+std::string Importer::boundSizes() const {
+  std::string text;
+  for (const auto &[name, size] : options.dims)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  return text;
+}
+
 /// External data that cannot be had is one mistake, whatever the number of
 /// tensors and files.
 static StringRef causeOf(const onnx::TensorProto &tensor, StringRef error) {

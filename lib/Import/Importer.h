@@ -55,6 +55,10 @@ public:
     return !report.issues.empty() && report.issues.back().node == node;
   }
   bool isUsed(llvm::StringRef name) const { return used.contains(name); }
+  /// Whether a name is that of integers which the file or an option gives.
+  bool storesIntegers(llvm::StringRef name) const;
+  /// The sizes that options bind, "batch=2, seq=16"; empty: none.
+  std::string boundSizes() const;
 
   /// A tensor as nn.constant (integers, one element, typed payloads) or
   /// nn.weight. Null after reporting at `node`.

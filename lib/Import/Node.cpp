@@ -276,6 +276,15 @@ LogicalResult Node::error(const Twine &message) {
   return failure();
 }
 
+LogicalResult Node::outside(const Twine &message) {
+  bool isStored = llvm::any_of(proto.input(), [&](const std::string &input) {
+    return importer.storesIntegers(input);
+  });
+  std::string sizes = isStored ? "" : importer.boundSizes();
+  return sizes.empty() ? error(message)
+                       : wrongUsage(message + ", with the sizes " + sizes);
+}
+
 LogicalResult Node::wrongUsage(const Twine &message) {
   if (!failed)
     importer.usage(name, message);

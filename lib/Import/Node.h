@@ -160,6 +160,9 @@ public:
 
   /// Reports the first error of this node; returns failure.
   mlir::LogicalResult error(const llvm::Twine &message);
+  /// The same of integers that are outside of something: where the file does
+  /// not store them they come from sizes, which options bind.
+  mlir::LogicalResult outside(const llvm::Twine &message);
   /// The same of what an option would mend.
   mlir::LogicalResult wrongUsage(const llvm::Twine &message);
   /// Fails; a diagnostic of type inference becomes the node's error.

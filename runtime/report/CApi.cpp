@@ -190,8 +190,8 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
     if (full.log)
       full.log(full.log_user, KERF_LOG_INFO,
                cat("loaded; ranks: ", made->spec().mesh.numRanks(),
-                   ", threads of each: ", made->threads(), ", seconds: ",
-                   made->loadSeconds())
+                   ", threads of each: ", made->threads(),
+                   ", seconds: ", made->loadSeconds())
                    .c_str());
     if (full.log)
       logDevices(*made, full.log, full.log_user);

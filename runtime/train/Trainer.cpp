@@ -455,12 +455,13 @@ void Trainer::run() {
       checkpoint();
       progress->clear();
       if (!options.quiet)
-        say(err, cat("note: stopped after step ", state.step,
-                   options.checkpointDir.empty()
-                       ? ", nothing is written (option checkpoint-dir keeps a "
-                         "checkpoint)"
-                       : ", a checkpoint is written (option resume goes on)",
-                   "\n"));
+        say(err,
+            cat("note: stopped after step ", state.step,
+                options.checkpointDir.empty()
+                    ? ", nothing is written (option checkpoint-dir keeps a "
+                      "checkpoint)"
+                    : ", a checkpoint is written (option resume goes on)",
+                "\n"));
       throw TrainExit{128 + static_cast<int>(*options.stop)};
     }
   }

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from kerf_tests import Checks, expect_error, fresh_folder
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
 checks = Checks()
@@ -79,6 +79,16 @@ for name, made, opset, inputs, constants, said in (
          'auto_pad is "SAME", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID')):
     made.name = "here"
     expect_error(checks, name, ["plan", model(name, made, opset, inputs, constants)], 2 if name in ("k-input", "dynamic") else 3, [f"here: .*{said}|{said}"])
+# Positions up to a size that --dim gives, in a table of constants: another size mends it.
+table = helper.make_graph(
+    [helper.make_node("Shape", ["ids"], ["shape"]), helper.make_node("Gather", ["shape", "one"], ["length"]),
+     helper.make_node("Range", ["zero", "length", "one"], ["positions"]), helper.make_node("Gather", ["table", "positions"], ["y"], "here")],
+    "table", [helper.make_tensor_value_info("ids", I, ["batch", "seq"])], [helper.make_tensor_value_info("y", F, ["seq", 8])],
+    [numpy_helper.from_array(np.ones((128, 8), np.float32), "table"), numpy_helper.from_array(np.array(0), "zero"), numpy_helper.from_array(np.array(1), "one")])
+onnx.save(helper.make_model(table, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "table.onnx")
+expect_error(checks, "a size", ["plan", OUT / "table.onnx", "--dim=batch=2,seq=200"], 2,
+             ["here: index 128 is outside size 128, with the sizes batch=2, seq=200"])
+checks.expect("a smaller size", kerf("plan", OUT / "table.onnx", "--dim=batch=2,seq=128").returncode == 0)
 # Indices that are inputs: the run says which node, and which index.
 path = model("run", node("ScatterElements", ["x", "i", "u"], ["y"], axis=1, name="here"), 18,
              {**U, "i": (I, [4, 2])}, {})

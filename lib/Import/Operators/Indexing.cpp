@@ -39,8 +39,8 @@ static LogicalResult checkIndices(Node &node, Value indices, int64_t size) {
   if (auto given = node.integerElements(indices))
     for (int64_t index : *given)
       if (index < -size || index >= size)
-        return node.error("index " + Twine(index) + " is outside size " +
-                          Twine(size));
+        return node.outside("index " + Twine(index) + " is outside size " +
+                            Twine(size));
   return success();
 }
 
