@@ -21,6 +21,9 @@ TRAIN = ["--train", "--loss=cross_entropy(logits,labels)"]
 CASES = [
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:2", "--objective=volume"]),
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:4"]),
+    # Weights that are whole by a hint: what readers want of them is made at load, and may be less.
+    ("models/mlp", ["--dim=batch=8", "--devices=cpu:2", "--mesh=tp=2", "--shard=layers.1.weight=[{},{}]"]),
+    ("models/mlp", ["--dim=batch=8", "--devices=cpu:4", "--objective=volume", "--shard=layers[.][01][.]weight=[{},{}]"]),
     ("models/gpt2-small", ["--dim=batch=4", "--devices=cpu:2", "--objective=volume"]),
     ("training/mlp", ["--dim=batch=16", "--devices=cpu:4", *TRAIN, "--optimizer=adamw,lr=0.001", "--objective=volume"]),
     # Most of what a device holds are parameters and states: limits that only ZeRO keeps.
