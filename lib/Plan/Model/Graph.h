@@ -236,11 +236,14 @@ private:
   void addMemory();
   /// Bytes that a parameter takes in each choice of its node, at least.
   std::vector<int64_t> parameterBytes(mlir::Value source,
-                                      int64_t bytesPerElement) const;
+                                      int64_t bytesPerElement);
   /// The least bytes in which a parameter may be stored whatever its own choice
   /// is; none: a choice of its own is never stored in less.
   std::optional<int64_t> leastStored(mlir::Value source,
-                                     int64_t bytesPerElement) const;
+                                     int64_t bytesPerElement);
+  /// Whether what a reader may want, but for parts of sums, are all choices of
+  /// what it reads.
+  bool mayAllBeOwn(LayoutList own, LayoutList wanted);
   void addEstimate();
   /// Bytes of a value on one device in each of some layouts.
   std::vector<int64_t> bytesOf(mlir::Value value,
@@ -315,6 +318,7 @@ private:
     int64_t bytesPerElement;
   };
   std::vector<CountedParameter> countedParameters;
+  llvm::DenseMap<std::pair<LayoutList, LayoutList>, bool> ownedLayouts;
   llvm::DenseSet<uint32_t> hinted; ///< nodes with a hint
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;

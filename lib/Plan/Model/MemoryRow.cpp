@@ -18,55 +18,77 @@ std::vector<int64_t> Graph::bytesOf(Value value,
   return bytes;
 }
 
+/// Whether some choice is forbidden, by a hint or by `--explain`.
+static bool hasForbidden(const CostTable &costs) {
+  for (size_t choice = 0; choice < costs.size(); ++choice)
+    if (costs.isForbidden(choice))
+      return true;
+  return false;
+}
+
+bool Graph::mayAllBeOwn(LayoutList own, LayoutList wanted) {
+  auto [known, isNew] = ownedLayouts.try_emplace({own, wanted}, false);
+  if (!isNew)
+    return known->second;
+  llvm::DenseSet<LayoutId> given(own->begin(), own->end());
+  return known->second = llvm::all_of(*wanted, [&](LayoutId id) {
+           return layouts[id].isPartial() || given.contains(id);
+         });
+}
+
 /// Of an immutable parameter, what its reader wants is made at load, and that
 /// alone is stored: whole in its own choice, it may take a part of that. A plan
 /// that has the reader's layout as its own choice costs and stores the same, so
-/// as long as all are allowed each may count as it is. Where a hint or a forced
-/// choice (--explain) rules some out, the others stand for them.
+/// where that is among the choices each may count as it is. Layouts that are
+/// not (digits of an axis), or that a hint or a forced choice (--explain) rules
+/// out, are what other choices may be stored in.
 std::optional<int64_t> Graph::leastStored(Value source,
-                                          int64_t bytesPerElement) const {
-  auto hasForbidden = [&](const OpNode &node) {
-    const CostTable &costs = problem.nodes[node.node].costs;
-    for (size_t choice = 0; choice < costs.size(); ++choice)
-      if (costs.isForbidden(choice))
-        return true;
-    return false;
-  };
+                                          int64_t bytesPerElement) {
   int64_t fullyCut = tensorType(source).getNumElements() * bytesPerElement /
                      candidate.devicesPerStage();
   bool isForced = false;
   for (Value held = source; Operation *def = held.getDefiningOp();) {
-    isForced |= hasForbidden(ops.find(def)->second);
+    const OpNode &own = ops.find(def)->second;
+    const CostTable &costs = problem.nodes[own.node].costs;
+    isForced |= hasForbidden(costs);
     auto uses = llvm::make_filter_range(
         held.getUses(), [](OpOperand &use) { return !isAssignTarget(use); });
-    if (uses.empty())
-      break;
-    OpOperand &use = *uses.begin();
-    auto reader = ops.find(use.getOwner());
+    auto reader =
+        uses.empty() ? ops.end() : ops.find((*uses.begin()).getOwner());
     if (reader == ops.end())
-      break;
-    if (floor.mayBeAtLoad(use.getOwner())) {
-      held = use.getOwner()->getResult(0);
+      return isForced ? std::optional(fullyCut) : std::nullopt;
+    if (floor.mayBeAtLoad(reader->first)) {
+      held = reader->first->getResult(0);
       continue;
     }
-    if (!isForced)
+    const OpNode &node = reader->second;
+    LayoutList given =
+        own.choices->results[cast<OpResult>(held).getResultNumber()];
+    LayoutList wanted =
+        node.choices->operands[(*uses.begin()).getOperandNumber()];
+    if (!isForced && mayAllBeOwn(given, wanted))
       return std::nullopt;
     if (held != source)
-      break;
-    const OpNode &node = reader->second;
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (auto [choice, bytes] : llvm::enumerate(
-             bytesOf(source, *node.choices->operands[use.getOperandNumber()])))
-      if (!problem.nodes[node.node].costs.isForbidden(choice))
-        least = std::min(least, bytes / elementBytes(tensorType(source)) *
-                                    bytesPerElement);
+      return fullyCut;
+    llvm::DenseSet<LayoutId> allowed;
+    for (auto [choice, id] : llvm::enumerate(*given))
+      if (!costs.isForbidden(choice))
+        allowed.insert(id);
+    std::optional<int64_t> least;
+    std::vector<int64_t> bytes = bytesOf(source, *wanted);
+    for (auto [choice, id] : llvm::enumerate(*wanted))
+      if (!problem.nodes[node.node].costs.isForbidden(choice) &&
+          !layouts[id].isPartial() && !allowed.contains(id))
+        least = std::min(least.value_or(bytes[choice]), bytes[choice]);
+    if (least)
+      *least = *least / elementBytes(tensorType(source)) * bytesPerElement;
     return least;
   }
-  return isForced ? std::optional(fullyCut) : std::nullopt;
+  return std::nullopt;
 }
 
 std::vector<int64_t> Graph::parameterBytes(Value source,
-                                           int64_t bytesPerElement) const {
+                                           int64_t bytesPerElement) {
   const OpNode &node = ops.find(source.getDefiningOp())->second;
   std::vector<int64_t> amounts = bytesOf(
       source, *node.choices->results[cast<OpResult>(source).getResultNumber()]);
