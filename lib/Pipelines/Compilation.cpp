@@ -338,7 +338,11 @@ Outcome Compilation::makePlan() {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
         if (run.error == plan::PlanError::BadRequest)
-          return failWith(Outcome::WrongUsage, run.message);
+          // What is wrong is an option by itself, or one for this model.
+          return failWith(Outcome::WrongUsage,
+                          StringRef(run.message).starts_with("option ")
+                              ? run.message
+                              : options.model + ": " + run.message);
         return failWith(run.error == plan::PlanError::Stopped
                             ? Outcome::Interrupted
                             : Outcome::NoPlan,

@@ -26,9 +26,13 @@ static void collect(Attribute attribute, const dist::Mesh &mesh,
     most = std::max(most, count);
 }
 
-/// "input "x" has 16 along dimension 0, which dp=3 cuts into parts of 6".
+/// "2 of 18 along dimension 0 of input "x" (dp=3 cuts 16 into parts of 6)"; all
+/// inputs in one note, those that are cut alike together.
 static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
                         std::vector<std::string> &notes) {
+  // How, in words before and behind the names, and the names.
+  std::vector<std::pair<std::pair<std::string, std::string>, std::string>>
+      padded;
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
     auto sharding =
@@ -55,15 +59,28 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
         part = dist::localSize(size, parts);
       if (part * parts == size)
         continue;
-      notes.push_back((Twine("\"") + name.getValue() + "\" has " + Twine(size) +
-                       " along dimension " + Twine(d) + ", which " + cut +
-                       " cuts into parts of " + Twine(part) + ": " +
-                       Twine(part * parts - size) +
-                       (part * parts - size == 1 ? " is" : " are") +
-                       " padding, computed and thrown away")
-                          .str());
+      int64_t whole = part * parts;
+      std::pair<std::string, std::string> how = {
+          (Twine(whole - size) + " of " + Twine(whole) + " along dimension " +
+           Twine(d) + " of input")
+              .str(),
+          (cut + " cuts " + Twine(size) + " into parts of " + Twine(part))
+              .str()};
+      auto alike = llvm::find_if(
+          padded, [&](const auto &each) { return each.first == how; });
+      if (alike == padded.end())
+        alike = padded.insert(padded.end(), {how, ""});
+      std::string &names = alike->second;
+      names += names.empty() ? " \"" : ", \"";
+      names += name.getValue().str() + "\"";
     }
   }
+  std::string text;
+  for (const auto &[how, names] : padded)
+    text += (text.empty() ? "" : "; ") + how.first + names + " (" + how.second +
+            ")";
+  if (!text.empty())
+    notes.push_back("padding, computed and thrown away: " + text);
 }
 
 std::vector<std::string> kerf::planNotes(ModuleOp module) {

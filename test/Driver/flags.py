@@ -58,6 +58,8 @@ expect_error(checks, "report of nothing", ["report", out / "empty.json"], 2, ["e
 # Flags that --help does not list have names all the same.
 for flag in ("--without=nonsense", "--seed=-1"):
     expect_error(checks, flag, ["run", mlp, flag], 2, [f"error: {flag.split('=')[0]}: .*{flag.split('=')[1]}"])
+shown = kerf("compile", "--help").stdout
+checks.expect("--help of --ptxas", "$KERF_PTXAS" in shown, shown)
 shown = kerf("verify", "--help").stdout
 checks.expect("--help", "--reference" in shown and "--without" not in shown and "--damage" not in shown and "Test only" not in shown, shown)
 

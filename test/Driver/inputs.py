@@ -3,7 +3,11 @@
 #
 # REQUIRES: kerf, kerf-run, onnx
 # RUN: %python %s %t %inputs
+import json
 import pathlib
+import re
+import shlex
+import subprocess
 import sys
 
 sys.path.insert(0, sys.argv[2])
@@ -81,6 +85,29 @@ compiled = kerf("compile", TWO, "--dim=words=5,batch=2", "-o", package)
 checks.expect("compiles", compiled.returncode == 0, compiled.stderr)
 for tool in ("kerf", "kerf-run"):
     runs(f"package by {tool}", [package, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias, tool=tool)
+
+# Files bind sizes beside --state, too, and the state is no input.
+CELL = graph("cell", [helper.make_node("Add", ["x", "h_in"], ["h_out"])],
+             [("x", TensorProto.FLOAT, ["batch", 4]), ("h_in", TensorProto.FLOAT, ["batch", 4])],
+             [("h_out", TensorProto.FLOAT, ["batch", 4])])
+cell = npy("cell.npy", np.ones((2, 4), np.float32))
+runs("a state", [CELL, "--state=h_out=h_in", f"--input=x=@{cell}"])
+
+# The note on the cut ends in a command that shows the same plan, with all flags that made it, as a shell takes it.
+spaced = OUT / "a model's.onnx"
+spaced.write_bytes(CELL.read_bytes())
+for name, model, flags in (("state", spaced, ["--state=h_out=h_in", f"--input=x=@{cell}"]),
+                           ("precision", MLP, [f"--input={X}", "--precision=bf16", "--batch-dim=x=-1"]),
+                           ("machine", MLP, [f"--input={X}", "--machine=pcie-8", "--micro-batches=1", "--mesh=tp=2"])):
+    dump = OUT / f"{name}.dump"
+    ran = kerf("run", model, *flags, "--devices=cpu:2", f"--dump-dir={dump}", "--seed=1")
+    command = re.search("^note: runs on 2 ranks of this CPU as .*; (kerf plan .*) shows this plan$", ran.stderr, re.M)
+    checks.expect(f"{name}: a command", command, ran.stderr)
+    if command:
+        shown = subprocess.run([*shlex.split(command[1]), "--json"], capture_output=True, text=True)
+        found, planned = json.loads(shown.stdout or "{}"), json.loads((dump / "plan.json").read_text())
+        checks.expect(f"{name}: the plan that ran", shown.returncode == 0 and all(
+            found.get(key) == planned[key] for key in ("mesh", "objective", "machine", "values")), command[1] + shown.stderr)
 
 # 16-bit outputs: NumPy reads them as float32 where that is asked for.
 for kind, name in ((TensorProto.FLOAT16, "half"), (TensorProto.BFLOAT16, "brain")):

@@ -141,6 +141,12 @@ bytes_off = [dict(COLLECTIVE, group_bytes=31), MANIFEST["collectives"][1]]
 refused("bytes", [package("bytes.kerf", collectives=bytes_off), x, *RUN], 5,
         r"counted bytes of all_reduce<sum> f32 4 at /fc1/Gemm \(#0\) are 32, planned are 31 in 1 calls")
 
+# --ranks as `kerf run` has it.
+for word in ("threads", "processes", "auto"):
+    result = kerf(good, x, *RUN, f"--ranks={word}", tool="kerf-run")
+    checks.expect(f"--ranks={word}", result.returncode == 0, result.stderr)
+refused("--ranks", [good, x, *RUN, "--ranks=strings"], 2, "--ranks")
+
 # What cannot be written is an error, and what could is not there.
 result = kerf(good, x, *RUN, f"--stats={OUT / 'nowhere/run.json'}", f"--trace={OUT / 't.json'}", tool="kerf-run")
 checks.expect("unwritable", result.returncode == 2 and "nowhere/run.json: cannot write" in result.stderr

@@ -77,7 +77,12 @@ int main(int argc, char **argv) {
                  "test only: rank=R,collective=K,fault=die|hang|skip");
   bool processes = false;
   app.add_flag("--processes", processes,
-               "a process of this host for each rank, not a thread");
+               "a process of this host for each rank: --ranks=processes");
+  std::string ranks = "threads";
+  app.add_option("--ranks", ranks,
+                 "what ranks are where no launcher has started processes")
+      ->check(CLI::IsMember({"auto", "threads", "processes"}))
+      ->excludes("--processes");
   app.add_flag("--skip-hashes", options.skipHashes,
                "compare sizes of files only");
   app.add_flag("--json", options.json, "print run.json");
@@ -94,6 +99,7 @@ int main(int argc, char **argv) {
                               "\n");
     leave(2);
   }
+  processes |= ranks == "processes";
   options.drawsInputs |= seed->count() != 0;
   options.widenOutputs = outputType == "f32";
   if (kerf::rt::insideJob()) {

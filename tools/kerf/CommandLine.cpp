@@ -62,6 +62,30 @@ static void refuseForPackage(const CLI::App &command, const Options &options) {
   }
 }
 
+/// The flags that make the plan, for who asks `kerf plan` for it again.
+static std::vector<std::string> planFlagsOf(const CLI::App &command,
+                                            const CLI::App &plan,
+                                            const Options &options) {
+  std::vector<std::string> flags;
+  for (const CLI::Option *option : command.get_options()) {
+    std::string name = option->get_name();
+    const std::string &group = option->get_group();
+    bool isFoundOut = name == "--dim" || name == "--cache-length" ||
+                      name == "--devices" || name == "--machine" ||
+                      (name == "--seed" && options.solver != "random");
+    if (option->count() == 0 || option->get_positional() || isFoundOut ||
+        (group != "Model" && group != "Planning") ||
+        !plan.get_option_no_throw(name))
+      continue;
+    if (option->get_items_expected_max() == 0)
+      flags.push_back(name);
+    else
+      for (const std::string &value : option->results())
+        flags.push_back(name + "=" + value);
+  }
+  return flags;
+}
+
 namespace {
 /// --help without what is for tests alone.
 class HelpFormatter : public CLI::Formatter {
@@ -259,6 +283,9 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     parse(app, argc, argv);
     if ((command == run || command == generate) && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
+    if (command == run || command == generate)
+      options.planFlags = planFlagsOf(*app.get_subcommands().front(),
+                                      *app.get_subcommand("plan"), options);
     refuseIdle(options, options.train || command == train);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != generate && command != train) {

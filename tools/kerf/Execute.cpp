@@ -14,11 +14,51 @@
 
 #include "kerf/rt/run.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
 using namespace kerf::tool;
+
+/// One word of a shell's command line.
+static std::string shellWord(const std::string &text) {
+  auto isPlain = [](unsigned char c) {
+    return llvm::isAlnum(char(c)) || llvm::StringRef("_-./:=,@%+").contains(c);
+  };
+  if (!text.empty() && llvm::all_of(text, isPlain))
+    return text;
+  std::string word = "'";
+  for (char c : text)
+    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+/// The command that shows the plan that was just made, as a shell takes it:
+/// with the sizes that --input has told and the machine that was measured. None
+/// where that cannot be said: the machine's file is not kept, a name cannot be
+/// printed as it is.
+static std::string planCommand(const Options &options,
+                               const std::string &folder) {
+  if (!options.machine.empty() &&
+      llvm::StringRef(options.machine).starts_with(folder))
+    return "";
+  std::string text = "kerf plan " + shellWord(options.model);
+  auto add = [&](const std::string &flag) { text += " " + shellWord(flag); };
+  for (const std::string &dim :
+       options.cacheLength ? options.givenDims : options.dims)
+    add("--dim=" + dim);
+  if (options.cacheLength)
+    add("--cache-length=" + std::to_string(options.cacheLength));
+  if (options.planFile.empty()) {
+    add("--devices=" + options.devices);
+    if (!options.machine.empty())
+      add("--machine=" + options.machine);
+  }
+  for (const std::string &flag : options.planFlags)
+    add(flag);
+  return rt::printable(text) == text ? text : "";
+}
 
 void kerf::tool::compileInto(const std::string &package,
                              const std::string &folder, Options &options,
@@ -39,15 +79,17 @@ void kerf::tool::compileInto(const std::string &package,
   printNotes(compilation, options);
   const llvm::json::Object *plan = &compilation.getPlanJson();
   Devices devices = parseDevices(options.devices);
+  // Another search would not stop where this one was told to.
+  std::string again = progress.wasStopped() || options.deadline > 0
+                          ? ""
+                          : planCommand(options, folder);
   if (!options.quiet && devices.count > 1)
     rt::say(
         stderr,
         "note: runs on " + std::to_string(devices.count) +
             (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
             meshText(plan->getObject("mesh")) +
-            (options.mesh.empty() ? ", as planned; --mesh asks for another"
-                                  : "") +
-            "\n");
+            (again.empty() ? "" : "; " + again + " shows this plan") + "\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {

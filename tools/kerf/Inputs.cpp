@@ -9,6 +9,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Import/ModelImage.h"
+#include "kerf/Import/State.h"
 #include "kerf/rt/inputs.h"
 
 #include <map>
@@ -108,9 +109,10 @@ static void addInputsOfStep(const Options &options,
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
-  // What a program with state takes is known behind import.
+  // What a decoder with a cache takes is known behind import, and all its sizes
+  // are.
   if (options.model.empty() || isPackage(options.model) ||
-      !options.states.empty() || (options.inputs.empty() && !all) ||
+      options.cacheLength || (options.inputs.empty() && !all) ||
       !readModelFacts(options.model, facts, error))
     return;
   std::map<std::string, Binding> bound;
@@ -121,12 +123,25 @@ void kerf::tool::takeInputs(Options &options, bool all) {
   auto specs = specsOf(facts, options, bound);
   if (!specs)
     return;
+  // States are no inputs, nor may those be that follow from a position: import
+  // says more.
+  bool takesState = !options.states.empty();
+  std::vector<std::string> names;
+  for (const ModelValue &value : facts.inputs)
+    names.push_back(value.name);
+  for (const StatePair &pair :
+       findStatePairs(stateOptions(options), names, facts.outputs))
+    llvm::erase_if(*specs,
+                   [&](const auto &spec) { return spec.name == pair.input; });
   if (options.train)
     addInputsOfStep(options, *specs);
   std::vector<std::optional<rt::GivenInput>> given;
-  if (!rt::matchInputs(options.inputs, *specs, options.model, given, error))
+  if (!rt::matchInputs(options.inputs, *specs, options.model, given, error)) {
+    if (takesState)
+      return;
     throw Failure{kUsage, error, {}};
-  if (all && !options.seedGiven && !options.randomInputs)
+  }
+  if (all && !takesState && !options.seedGiven && !options.randomInputs)
     if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
       throw Failure{kUsage, error, {}};
   for (size_t i = 0; i < specs->size(); ++i) {

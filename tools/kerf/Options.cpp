@@ -211,9 +211,10 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
                  "CPU to compile for, as LLVM names it (default: this host; "
                  "with GPUs x86-64-v2)")
       ->group("Code generation");
-  app.add_option("--ptxas", o.ptxas,
-                 "With GPUs: path of ptxas, or none (default: CUDA_HOME, PATH, "
-                 "/usr/local/cuda, the wheel nvidia-cuda-nvcc)")
+  app.add_option(
+         "--ptxas", o.ptxas,
+         "With GPUs: path of ptxas, or none (default: $KERF_PTXAS, "
+         "CUDA_HOME, PATH, /usr/local/cuda, the wheel nvidia-cuda-nvcc)")
       ->group("Code generation");
   app.add_flag("--no-kernel-cache", o.noKernelCache,
                "Compile each kernel, also those that commands before have "

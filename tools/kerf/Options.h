@@ -67,6 +67,9 @@ struct Options {
   double deadline = 0;
   uint64_t seed = 0;
   std::string precision = "f32";
+  /// Flags of this command that `kerf plan` has, too, as they were given; but
+  /// for those of sizes, devices and the machine, which are found out.
+  std::vector<std::string> planFlags;
   // Compiling.
   std::string output, targetCpu, stopAfter, from, dumpDir, failPhase, without;
   double noteAfter = 30; ///< seconds of a phase, where there is no terminal

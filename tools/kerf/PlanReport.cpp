@@ -151,10 +151,11 @@ void Printer::printStages() {
   const json::Array *stages = plan.getArray("stages");
   if (!stages || stages->size() < 2)
     return;
-  out << "\nstages    " << "(idle "
-      << llvm::formatv("{0:F1}%", 100 * number(plan.getObject("schedule"),
-                                               "bubble_fraction"))
-      << ")\n";
+  out << "\nstages    "
+      << llvm::formatv(
+             "(each waits for others {0:F1}% of the step, on average)",
+             100 * number(plan.getObject("schedule"), "bubble_fraction"))
+      << "\n";
   for (const json::Value &value : *stages) {
     const json::Object *stage = value.getAsObject();
     out << "  " << int64_t(number(stage, "index")) << "  "

@@ -35,6 +35,8 @@ public:
 
   /// Says that Ctrl-C has ended the search, if it has.
   void finish() const;
+  /// Whether it has.
+  bool wasStopped() const { return stopped; }
 
 private:
   class Interrupt;

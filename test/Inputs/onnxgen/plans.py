@@ -14,13 +14,13 @@ TRUE_REFUSALS = [
     (2, r"^error: --micro-batches: the model cannot be cut into \d+ along its batch(\n.*)*"
      r"\nnote: there are plans with other numbers of them",
      "micro-batches that divide the batch, but not what an op makes of it"),
-    (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: "
+    (2, r"^error: .*: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: "
      r"\d ops? cannot make \2 stages",
      "more stages are asked for than there are operations"),
     (4, r"^error: (\S+: )?no plan divides the work: in each one device would compute more than 1\.1/\d+ "
      r"of the operations",
      "volume: no plan divides the work"),
-    (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*no cut into \d stages divides the work",
+    (2, r"^error: .*: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*no cut into \d stages divides the work",
      "volume: no cut into stages divides the work"),
 ]
 
