@@ -20,10 +20,9 @@ subprocess.run(["kerf", "train", "model.onnx", "--loss=cross_entropy(logits,labe
 trained = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in onnx.load("trained.onnx").graph.initializer}
 assert not [name for name in trained if name.rpartition(".")[0] in trained], "copies were trained apart: kerf train --tied=NAME"
 counters = [name for name in model.state_dict() if name.endswith("num_batches_tracked")]  # of BatchNorm: no graph has them
-own = model.state_dict()
-once = {own[name].data_ptr(): name for name in own if name in trained}  # tied weights have one name in the file
-stored = {name: name if name in trained else once.get(own[name].data_ptr(), name) for name in own if name not in counters}
-model.load_state_dict({name: trained[stored[name]] for name in stored}, strict=False)
+tied = {t.data_ptr(): name for name, t in model.state_dict().items() if name in trained}  # the file has one of their names
+model.load_state_dict({name: trained[tied.get(t.data_ptr(), name)] for name, t in model.state_dict().items()
+                       if name not in counters}, strict=False)
 
 loss_after = torch.nn.functional.cross_entropy(model(x), labels).item()
 print(f"loss {loss_before:.3f} -> {loss_after:.3f}")

@@ -1,0 +1,31 @@
+# The last lines of examples/pytorch/train.py, by themselves, for a model that ties weights: a file has one of their
+# names, whichever it is, and the state_dict all.
+#
+# REQUIRES: torch
+# RUN: %python %s %S/../../examples/pytorch/train.py
+import re
+import sys
+
+import torch
+
+LINES = re.search(r"^counters = (?:.*\n)*?\n", open(sys.argv[1]).read(), re.M)[0]
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(7, 4)
+        self.head = torch.nn.Linear(4, 7, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+for name in ("embedding.weight", "head.weight"):
+    model, trained = Tied(), {name: torch.randn(7, 4)}
+    exec(LINES)
+    assert torch.equal(model.head.weight, trained[name]) and model.head.weight is model.embedding.weight, name
+try:  # a parameter that the file lacks is still named
+    model, trained = Tied(), {}
+    exec(LINES)
+    raise AssertionError("no error")
+except KeyError as error:
+    assert error.args == ("embedding.weight",), error
