@@ -65,14 +65,14 @@ static constexpr DataType kDataTypes[] = {
     {"int2", integer<2, IntegerType::Signless>},
 };
 
-Type kerf::onnx_import::elementType(MLIRContext *context, int32_t dataType) {
+Type kerf::onnx_import::elementType(MLIRContext *context, int64_t dataType) {
   if (dataType < 0 || size_t(dataType) >= std::size(kDataTypes) ||
       !kDataTypes[dataType].type)
     return {};
   return kDataTypes[dataType].type(context);
 }
 
-std::string kerf::onnx_import::dataTypeName(int32_t dataType) {
+std::string kerf::onnx_import::dataTypeName(int64_t dataType) {
   if (dataType < 0 || size_t(dataType) >= std::size(kDataTypes))
     return "data type " + std::to_string(dataType);
   return kDataTypes[dataType].name;

@@ -35,9 +35,9 @@ std::optional<int64_t> tensorBytes(llvm::ArrayRef<int64_t> shape,
                                    mlir::Type element);
 
 /// The element type for an ONNX data type; null if Kerf does not have it.
-mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
+mlir::Type elementType(mlir::MLIRContext *context, int64_t dataType);
 /// ONNX's name of a data type, "float16"; "data type 99" if it is unknown.
-std::string dataTypeName(int32_t dataType);
+std::string dataTypeName(int64_t dataType);
 
 /// A tensor's type and bytes (raw little-endian; elements of less than 8 bits
 /// as one byte each).

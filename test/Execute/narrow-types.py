@@ -148,7 +148,7 @@ for name, dtype in INTEGERS.items():
     kind = getattr(TensorProto, name)
     found = run([helper.make_node("Cast", [source], [f"y{source}"], to=kind) for source in "wr"], {"w": whole, "r": real},
                 {"yw": kind, "yr": kind})
-    expect(f"to {name}", found, [whole.astype(dtype), np.trunc(real).astype(dtype)])
+    expect(f"to {name}", found, [whole.astype(dtype), np.rint(real).astype(dtype)])  # ONNX's int4.md: to the nearest, ties to even
 
 
 # Powers of 2 by fractions.

@@ -69,9 +69,17 @@ Value kerf::onnx_import::convert(Node &node, Value x, Type element,
     return x;
   if (isa<Float8E8M0FNUType>(element))
     return toPowers(node, x, how);
+  // To integers of 2 and 4 bits ONNX rounds, to others it drops what is behind
+  // the point.
+  if (isa<IntegerType>(element) && isNarrow(element) &&
+      isa<FloatType>(elementOf(x))) {
+    if (!isComputedFloat(elementOf(x)))
+      x = node.cast(x, node.ops.getF32Type());
+    x = node.make<RoundOp>({x});
+  }
   auto type = dyn_cast<FloatType>(element);
-  if (!type || type.getWidth() != 8)
-    return node.cast(x, element);
+  if (!x || !type || type.getWidth() != 8)
+    return x ? node.cast(x, element) : x;
   if (!isComputedFloat(elementOf(x)))
     x = node.cast(x, node.ops.getF32Type());
   if (how.saturates && x) {
@@ -122,10 +130,9 @@ static LogicalResult castTo(Node &node) {
   }
   if (node.failed || !how)
     return failure();
-  Type element =
-      to >= 0 && to < 1000 ? elementType(node.context, int32_t(to)) : Type();
+  Type element = elementType(node.context, to);
   if (!element)
-    return node.unsupported("type " + dataTypeName(int32_t(to)), kTypesTaken);
+    return node.unsupported("type " + dataTypeName(to), kTypesTaken);
   return node.set(convert(node, node.in(0), element, *how));
 }
 
@@ -144,7 +151,7 @@ static LogicalResult bitCast(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
   node.requireAttribute("to");
-  auto to = int32_t(node.integer("to", 0));
+  int64_t to = node.integer("to", 0);
   if (node.failed)
     return failure();
   Type from = elementOf(node.in(0)), element = elementType(node.context, to);

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 
+#include <cmath>
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace kerf::onnx_import;
@@ -21,6 +23,10 @@ struct Grams {
   ArrayRef<int64_t> numbers;
 };
 } // namespace
+
+/// The most comparisons of a row with one number of all n-grams, each of which
+/// is an op.
+static constexpr int64_t kMostComparisons = 2048;
 
 /// How often each n-gram is in each row of `x`, [rows, n-grams], with so many
 /// numbers left out between those of an n-gram; null where none fits in a row.
@@ -80,7 +86,7 @@ static LogicalResult tfIdfVectorizer(Node &node) {
   x = node.reshape(node.cast(x, node.ops.getI64Type()), {rows, width});
   SmallVector<Value> counts;
   Integers kept; // of the n-grams that are counted, in which column each goes
-  int64_t seen = 0;
+  int64_t seen = 0, comparisons = 0;
   Type f32 = node.ops.getF32Type();
   for (auto [index, begin] : llvm::enumerate(begins)) {
     int64_t length = int64_t(index) + 1, size = int64_t(pool->size());
@@ -92,6 +98,11 @@ static LogicalResult tfIdfVectorizer(Node &node) {
     if (seen + grams.count > int64_t(places.size()))
       return node.error("ngram_indexes has fewer entries than n-grams");
     if (grams.count > 0 && length >= shortest && length <= longest) {
+      comparisons += length * (length == 1 ? 1 : skips + 1);
+      if (comparisons > kMostComparisons)
+        return node.unsupported(
+            "that many n-grams of operator TfIdfVectorizer",
+            "lengths times skips of up to 2048 in all are taken");
       Value sum = node.splat({rows, grams.count}, 0, f32);
       // A single number has none in between.
       for (int64_t skip = 0; skip <= (length == 1 ? 0 : skips); ++skip)
@@ -142,7 +153,21 @@ static LogicalResult binarizer(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
   Value x = node.in(0);
-  Value limit = node.scalar(node.real("threshold", 0), elementOf(x));
+  double threshold = node.real("threshold", 0);
+  Type element = elementOf(x);
+  if (element.isInteger(1))
+    return node.error("input must be numbers");
+  if (auto type = dyn_cast<IntegerType>(element)) {
+    // Integers are above the threshold where they are above what is left of it
+    // without a fraction.
+    threshold = std::floor(threshold);
+    int bits = int(type.getWidth()) - !type.isUnsigned();
+    if (!(threshold >= (type.isUnsigned() ? 0 : -std::ldexp(1, bits))))
+      return node.set(node.splat(shapeOf(x), 1, element));
+    if (threshold >= std::ldexp(1, bits))
+      return node.set(node.splat(shapeOf(x), 0, element));
+  }
+  Value limit = node.scalar(threshold, element);
   return node.set(node.cast(node.make<LessOp>({limit, x}), elementOf(x)));
 }
 

@@ -53,9 +53,12 @@ static LogicalResult flexAttention(Node &node) {
       ks[3] != qs[3] || ks[0] != b || vs[0] != b)
     return node.error("query, key and value do not fit each other");
   Type element = elementOf(q);
+  if (!isComputedFloat(element) || elementOf(k) != element ||
+      elementOf(v) != element)
+    return node.error("query, key and value must be floats of one type");
   Type precise = element.isF64() ? element : node.ops.getF32Type();
   if (int64_t type = node.integer("softmax_precision", 0))
-    precise = elementType(node.context, int32_t(type));
+    precise = elementType(node.context, type);
   if (!precise || !isComputedFloat(precise))
     return node.error("softmax_precision is no type of floats");
   double scale = node.real("scale", 1 / std::sqrt(double(qs[3])));

@@ -49,6 +49,13 @@ Value kerf::onnx_import::maxPoolIndices(Node &node, Value x, Value maxima,
     return (void)node.unsupported("output Indices of operator MaxPool",
                                   "windows of up to 1024 elements are taken"),
            Value();
+  // Borders of a window and more would be images of nothing.
+  for (size_t d = 0; d < window.kernel.size(); ++d)
+    if (int64_t span = (window.kernel[d] - 1) * window.dilations[d];
+        window.low[d] > span || window.declaredHigh[d] > span)
+      return (void)node.unsupported("output Indices of operator MaxPool",
+                                    "pads less than the window are taken"),
+             Value();
   if (!maxima)
     return {};
   Type i64 = node.ops.getI64Type();
@@ -77,7 +84,11 @@ Value kerf::onnx_import::maxPoolIndices(Node &node, Value x, Value maxima,
     for (size_t d = spatial; d-- > 0; rest /= window.kernel[d])
       tap[d] = rest % window.kernel[d];
     Value at = taken(places, tap, 0);
-    Value isThis = node.make<EqualOp>({taken(padded, tap, 2), maxima});
+    Value element = taken(padded, tap, 2);
+    Value isThis = node.make<EqualOp>({element, maxima});
+    // What is no number is the largest.
+    if (isa<FloatType>(elementOf(x)))
+      isThis = node.make<OrOp>({isThis, node.make<IsNaNOp>({element})});
     Value isInside = node.make<LessEqualOp>({node.scalar(0, i64), at});
     found = node.select(node.make<AndOp>({isThis, isInside}), at, found);
   }

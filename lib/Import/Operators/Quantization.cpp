@@ -54,7 +54,7 @@ static Value alongside(Node &node, Value parameter, Value x, int64_t axis,
                                  : node.slice(spread, *within, 0, size);
 }
 
-/// round(x) + zero within the range of the type, as that.
+/// round(x) + zero within the range of a type of integers, as that.
 static Value saturate(Node &node, Value x, Value zero, Type to) {
   if (!x)
     return {};
@@ -84,6 +84,17 @@ static bool isQuantized(Node &node, Type type) {
   return false;
 }
 
+/// What x, in steps of a scale, is as a quantized type with this zero point.
+static Value quantized(Node &node, Value x, Value zero, Type to,
+                       Conversion how = {}) {
+  if (isa<IntegerType>(to))
+    return saturate(node, x, zero, to);
+  // A zero point of floats of 8 bits is 0.
+  if (x && zero && isa<Float4E2M1FNType>(to))
+    x = node.add(x, node.cast(zero, elementOf(x)));
+  return convert(node, x, to, how);
+}
+
 static LogicalResult quantizeLinear(Node &node) {
   if (failed(node.arity(2, 3)))
     return failure();
@@ -95,7 +106,7 @@ static LogicalResult quantizeLinear(Node &node) {
   Type to = zero ? elementOf(zero)
                  : IntegerType::get(node.context, 8, IntegerType::Unsigned);
   if (int64_t type = node.integer("output_dtype", 0); type != 0 && !zero)
-    to = elementType(node.context, int32_t(type));
+    to = elementType(node.context, type);
   if (!isQuantized(node, to))
     return failure();
   Type wide = elementOf(x).isF64() ? elementOf(x) : node.ops.getF32Type();
@@ -105,17 +116,12 @@ static LogicalResult quantizeLinear(Node &node) {
   if (!scale || (node.has(2) && !zero))
     return node.fail();
   Value ratio = node.div(node.cast(x, wide), node.cast(scale, wide));
-  if (!isa<FloatType>(to))
-    return node.set(saturate(node, ratio, zero, to));
-  // A zero point of floats of 8 bits is 0.
-  if (zero && isa<Float4E2M1FNType>(to))
-    ratio = node.add(ratio, node.cast(zero, wide));
-  return node.set(convert(node, ratio, to, how));
+  return node.set(quantized(node, ratio, zero, to, how));
 }
 
-/// q - zero in this type.
+/// q - zero in this type; a zero point of floats is 0.
 static Value centred(Node &node, Value q, Value zero, Type type) {
-  if (!q || !zero)
+  if (!q || !zero || isa<FloatType>(elementOf(q)))
     return q ? node.cast(q, type) : Value();
   Type i32 = node.ops.getI32Type();
   return node.cast(node.sub(node.cast(q, i32), node.cast(zero, i32)), type);
@@ -128,8 +134,10 @@ static LogicalResult dequantizeLinear(Node &node) {
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
   Type to = elementOf(scale);
   if (int64_t type = node.integer("output_dtype", 0))
-    to = elementType(node.context, int32_t(type));
-  if (!to || !isComputedFloat(to) || isComputedFloat(elementOf(q)))
+    to = elementType(node.context, type);
+  Type from = elementOf(q);
+  if (!to || !isComputedFloat(to) || isComputedFloat(from) ||
+      from.isInteger(1) || from.isInteger(64))
     return node.unsupported("types of operator DequantizeLinear",
                             "integers of 2 to 32 bits and floats of 4 and 8 "
                             "bits, to wider floats, are taken");
@@ -139,8 +147,6 @@ static LogicalResult dequantizeLinear(Node &node) {
   if (!scale || (node.has(2) && !zero))
     return node.fail();
   Type wide = to.isF64() ? to : node.ops.getF32Type();
-  if (isa<FloatType>(elementOf(q)))
-    zero = {}; // is 0
   Value y = node.mul(centred(node, q, zero, wide), node.cast(scale, wide));
   return node.set(node.cast(y, to));
 }
@@ -172,24 +178,62 @@ static LogicalResult dynamicQuantizeLinear(Node &node) {
   return node.set(saturate(node, node.div(x, scale), point, u8));
 }
 
-/// The zero point of a matrix: of all, of each row (`ofRows`) or each column.
-static Value pointOf(Node &node, Value point, bool ofRows) {
+/// Reports an input that is no tensor of integers of 8 bits.
+static LogicalResult requireBytes(Node &node, ArrayRef<size_t> inputs) {
+  for (size_t index : inputs) {
+    auto integer = dyn_cast<IntegerType>(elementOf(node.in(index)));
+    if (!integer || integer.getWidth() != 8)
+      return node.error("input " + Twine(index) +
+                        " is not of integers of 8 bits");
+  }
+  return success();
+}
+
+/// A scale or zero point of a matrix, so that it broadcasts to `shape`: of all,
+/// of each row (`ofRows`) or of each column. Null after reporting another one;
+/// an input that is not given stays null.
+static Value ofMatrix(Node &node, size_t index, ArrayRef<int64_t> shape,
+                      bool ofRows) {
+  Value point = node.in(index);
   if (!point || typeOf(point).getNumElements() == 1)
     return point ? node.reshape(point, {}) : point;
-  if (ofRows && rankOf(point) == 1)
-    return node.reshape(point, {shapeOf(point)[0], 1});
-  return point;
+  Integers wanted(shape);
+  wanted[wanted.size() - (ofRows ? 1 : 2)] = 1;
+  int64_t count = shape[shape.size() - (ofRows ? 2 : 1)];
+  if (shapeOf(point) == ArrayRef<int64_t>(wanted))
+    return point;
+  if (shapeOf(point) == ArrayRef<int64_t>(count))
+    return ofRows ? node.reshape(point, {count, 1}) : point;
+  (void)node.error("input " + Twine(index) +
+                   " is neither one number nor one "
+                   "for each of " +
+                   Twine(count) + (ofRows ? " rows" : " columns"));
+  return {};
+}
+
+/// The operands of a product, whose zero points are these inputs; null after
+/// reporting what is wrong.
+static Value productOf(Node &node, size_t a, size_t aZero, size_t b,
+                       size_t bZero) {
+  Type f64 = node.ops.getF64Type();
+  Value left = node.in(a), right = node.in(b);
+  if (rankOf(left) < 2 || rankOf(right) < 2)
+    return (void)node.unsupported("vectors of operator " +
+                                  node.proto.op_type()),
+           Value();
+  Value rows = ofMatrix(node, aZero, shapeOf(left), true);
+  Value columns = ofMatrix(node, bZero, shapeOf(right), false);
+  if (node.failed)
+    return {};
+  return node.matmul(centred(node, left, rows, f64),
+                     centred(node, right, columns, f64));
 }
 
 static LogicalResult matMulInteger(Node &node) {
-  if (failed(node.arity(2, 4)))
+  if (failed(node.arity(2, 4)) || failed(requireBytes(node, {0, 1})))
     return failure();
-  Type f64 = node.ops.getF64Type();
-  if (rankOf(node.in(0)) < 2 || rankOf(node.in(1)) < 2)
-    return node.unsupported("vectors of operator MatMulInteger");
-  Value a = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
-  Value b = centred(node, node.in(1), pointOf(node, node.in(3), false), f64);
-  return node.set(node.cast(node.matmul(a, b), node.ops.getI32Type()));
+  Value y = productOf(node, 0, 2, 1, 3);
+  return y ? node.set(node.cast(y, node.ops.getI32Type())) : node.fail();
 }
 
 static LogicalResult qLinearMatMul(Node &node) {
@@ -197,63 +241,90 @@ static LogicalResult qLinearMatMul(Node &node) {
     return failure();
   Type f64 = node.ops.getF64Type();
   Type to = elementOf(node.in(7));
-  if (!isQuantized(node, to))
+  for (size_t index : {0, 3, 7})
+    if (!isQuantized(node, elementOf(node.in(index))))
+      return failure();
+  Value y = productOf(node, 0, 2, 3, 5);
+  if (!y)
+    return node.fail();
+  Value a = ofMatrix(node, 1, shapeOf(node.in(0)), true);
+  Value b = ofMatrix(node, 4, shapeOf(node.in(3)), false);
+  Value own = ofMatrix(node, 6, shapeOf(y), true);
+  Value zero = ofMatrix(node, 7, shapeOf(y), true);
+  if (node.failed)
     return failure();
-  if (rankOf(node.in(0)) < 2 || rankOf(node.in(3)) < 2)
-    return node.unsupported("vectors of operator QLinearMatMul");
-  Value a = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
-  Value b = centred(node, node.in(3), pointOf(node, node.in(5), false), f64);
-  auto scale = [&](size_t index, bool ofRows) {
-    return node.cast(pointOf(node, node.in(index), ofRows), f64);
-  };
-  Value factor =
-      node.div(node.mul(scale(1, true), scale(4, false)), scale(6, true));
-  Value y = node.mul(node.matmul(a, b), factor);
-  return node.set(saturate(node, y, pointOf(node, node.in(7), true), to));
+  Value factor = node.div(node.mul(node.cast(a, f64), node.cast(b, f64)),
+                          node.cast(own, f64));
+  return node.set(quantized(node, node.mul(y, factor), zero, to));
 }
 
-/// The zero point or scale of weights: of all, or of each output channel.
-static Value ofChannels(Node &node, Value point, Value weights) {
-  if (!point || typeOf(point).getNumElements() == 1)
-    return point ? node.reshape(point, {}) : point;
-  Integers shape(rankOf(weights), 1);
-  shape[0] = typeOf(point).getNumElements();
-  return node.reshape(point, shape);
+/// A scale or zero point that is one number, or, with `channels`, a vector of
+/// as many. Null after reporting another one; an input that is not given stays
+/// null.
+static Value ofChannels(Node &node, size_t index, int64_t channels = 1) {
+  Value point = node.in(index);
+  if (!point)
+    return point;
+  int64_t count = typeOf(point).getNumElements();
+  if (count == 1)
+    return node.reshape(point, {});
+  if (rankOf(point) == 1 && count == channels)
+    return point;
+  (void)node.error(
+      "input " + Twine(index) + " is not one number" +
+      (channels > 1 ? " nor one for each of " + Twine(channels) + " channels"
+                    : Twine("")));
+  return {};
+}
+
+/// The convolution of two inputs less their zero points, channels last; null
+/// after reporting what is wrong.
+static Value convolutionOf(Node &node, size_t image, size_t imageZero,
+                           size_t weights, size_t weightsZero) {
+  Type f64 = node.ops.getF64Type();
+  Value w = node.in(weights);
+  if (rankOf(w) < 1)
+    return (void)node.error("weights have no dimensions"), Value();
+  Value zero = ofChannels(node, imageZero);
+  Value perChannel = ofChannels(node, weightsZero, shapeOf(w)[0]);
+  if (node.failed)
+    return {};
+  if (perChannel && rankOf(perChannel) == 1) {
+    Integers shape(rankOf(w), 1);
+    shape[0] = shapeOf(w)[0];
+    perChannel = node.reshape(perChannel, shape);
+  }
+  return convolution(node, centred(node, node.in(image), zero, f64),
+                     centred(node, w, perChannel, f64));
 }
 
 static LogicalResult convInteger(Node &node) {
-  if (failed(node.arity(2, 4)))
+  if (failed(node.arity(2, 4)) || failed(requireBytes(node, {0, 1})))
     return failure();
-  Type f64 = node.ops.getF64Type();
-  Value w = node.in(1);
-  Value x = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
-  w = centred(node, w, ofChannels(node, node.in(3), w), f64);
-  Value y = toChannelsFirst(node, convolution(node, x, w));
+  Value y = toChannelsFirst(node, convolutionOf(node, 0, 2, 1, 3));
   return node.set(node.cast(y, node.ops.getI32Type()));
 }
 
 static LogicalResult qLinearConv(Node &node) {
-  if (failed(node.arity(8, 9)))
+  if (failed(node.arity(8, 9)) || failed(requireBytes(node, {0, 3, 7})))
     return failure();
   Type f64 = node.ops.getF64Type();
-  Type to = elementOf(node.in(7));
-  if (!isQuantized(node, to))
-    return failure();
-  Value w = node.in(3);
-  Value x = centred(node, node.in(0), pointOf(node, node.in(2), true), f64);
-  Value y = convolution(node, x,
-                        centred(node, w, ofChannels(node, node.in(5), w), f64));
+  Value y = convolutionOf(node, 0, 2, 3, 5);
+  if (!y)
+    return node.fail();
   // Channels are the last dimension.
-  auto vector = [&](size_t index) {
-    Value value = node.in(index);
-    bool isOne = typeOf(value).getNumElements() == 1;
-    return node.cast(isOne ? node.reshape(value, {}) : value, f64);
-  };
-  if (node.has(8) && y)
-    y = node.add(y, vector(8));
-  Value factor = node.div(node.mul(vector(1), vector(4)), vector(6));
+  int64_t channels = shapeOf(y).back();
+  Value x = ofChannels(node, 1), w = ofChannels(node, 4, channels);
+  Value own = ofChannels(node, 6), zero = ofChannels(node, 7);
+  Value bias = ofChannels(node, 8, channels);
+  if (node.failed)
+    return failure();
+  if (bias)
+    y = node.add(y, node.cast(bias, f64));
+  Value factor = node.div(node.mul(node.cast(x, f64), node.cast(w, f64)),
+                          node.cast(own, f64));
   y = toChannelsFirst(node, node.mul(y, factor));
-  return node.set(saturate(node, y, pointOf(node, node.in(7), true), to));
+  return node.set(saturate(node, y, zero, elementOf(node.in(7))));
 }
 
 void kerf::onnx_import::addQuantization(HandlerTable &table) {

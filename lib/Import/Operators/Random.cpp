@@ -63,7 +63,7 @@ static Value normal(Node &node, ArrayRef<int64_t> shape, int64_t seed) {
 /// The type that attribute `dtype` names, or `otherwise`.
 static Type typeOfResult(Node &node, Type otherwise) {
   int64_t number = node.integer("dtype", 0);
-  Type type = number ? elementType(node.context, int32_t(number)) : otherwise;
+  Type type = number ? elementType(node.context, number) : otherwise;
   if (!type)
     (void)node.unsupported("type of attribute dtype of operator " +
                            node.proto.op_type());

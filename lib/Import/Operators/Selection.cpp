@@ -56,10 +56,12 @@ static LogicalResult nonZero(Node &node) {
   HostTensor x = decode(given);
   ArrayRef<int64_t> shape = shapeOf(node.in(0));
   SmallVector<Integers> found(shape.size());
+  int64_t count = 0;
   for (int64_t i = 0; i < given.getNumElements(); ++i) {
     int64_t at = x.splat ? 0 : i;
     if (x.isFloat() ? x.floats[at] == 0 : x.integers[at] == 0)
       continue;
+    ++count;
     int64_t rest = i;
     for (size_t d = shape.size(); d-- > 0; rest /= shape[d])
       found[d].push_back(rest % shape[d]);
@@ -67,7 +69,6 @@ static LogicalResult nonZero(Node &node) {
   Integers all;
   for (const Integers &each : found)
     llvm::append_range(all, each);
-  int64_t count = found.empty() ? 0 : int64_t(found[0].size());
   return node.set(
       node.reshape(node.integers(all), {int64_t(shape.size()), count}));
 }

@@ -172,8 +172,7 @@ static LogicalResult stft(Node &node) {
 
 /// The type that attribute `output_datatype` names.
 static Type outputType(Node &node) {
-  auto number = int32_t(node.integer("output_datatype", 1));
-  Type type = elementType(node.context, number);
+  Type type = elementType(node.context, node.integer("output_datatype", 1));
   if (!type)
     (void)node.unsupported("type of attribute output_datatype of operator " +
                            node.proto.op_type());

@@ -169,7 +169,7 @@ static LogicalResult eyeLike(Node &node) {
   int64_t k = node.integer("k", 0);
   Type element = elementOf(x);
   if (node.hasAttribute("dtype"))
-    element = elementType(node.context, int32_t(node.integer("dtype", 1)));
+    element = elementType(node.context, node.integer("dtype", 1));
   if (!element)
     return node.unsupported("type of attribute dtype of operator EyeLike");
   if (std::abs(k) > (int64_t(1) << 40))
