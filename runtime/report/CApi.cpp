@@ -188,11 +188,14 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
             static_cast<const char *>(full.stored_tensor(full.stored_user, i)));
     auto made = std::make_unique<Session>(package->package, inner);
     if (full.log)
-      full.log(full.log_user, KERF_LOG_INFO,
-               cat("loaded; ranks: ", made->spec().mesh.numRanks(),
-                   ", threads of each: ", made->threads(),
-                   ", seconds: ", made->loadSeconds())
-                   .c_str());
+      full.log(
+          full.log_user, KERF_LOG_INFO,
+          cat("loaded ", made->spec().mesh.numRanks(),
+              made->spec().mesh.numRanks() == 1 ? " rank of " : " ranks of ",
+              made->threads(),
+              made->threads() == 1 ? " thread in " : " threads in ",
+              made->loadSeconds(), " s")
+              .c_str());
     if (full.log)
       logDevices(*made, full.log, full.log_user);
     *session = new kerf_session{std::move(made)};

@@ -14,6 +14,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <map>
+
 using namespace kerf;
 using namespace kerf::tool;
 namespace json = llvm::json;
@@ -200,13 +202,13 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
   if (left > 0)
     out << "  ... and " << plural(int64_t(leftChoices), "way") << " more of "
         << plural(int64_t(left), "other answer") << " (-v)\n";
-  auto unsearched = llvm::count_if(explanation.choices, [](const auto &choice) {
-    return llvm::StringRef(choice.plan.reason).starts_with("not searched");
-  });
-  if (unsearched > 0)
-    out << "  (" << plural(unsearched, "way")
-        << " of these not searched: the time was over; --deadline gives "
-           "more)\n";
+  // Both reasons may be there: the time, and Ctrl-C.
+  std::map<llvm::StringRef, int64_t> unsearched;
+  for (const plan::ExplainedChoice &choice : explanation.choices)
+    if (llvm::StringRef(choice.plan.reason).starts_with("not searched"))
+      ++unsearched[choice.plan.reason];
+  for (const auto &[reason, count] : unsearched)
+    out << "  (" << plural(count, "way") << " " << reason << ")\n";
   if (kinds.front().first->plan.cost < planned.cost * (1 - 1e-9))
     out << "  (what costs less than the plan found: no search here has proven "
            "that there is nothing better; --shard takes it)\n";

@@ -488,7 +488,7 @@ Devices kerf::tool::parseDevices(const std::string &text) {
     if (first < 0 || last < first)
       throw Failure{kUsage, "--devices: bad range '" + rest + "'", {}};
     devices.count = std::min(last - first, kMaxDevices) + 1;
-    devices.ids.resize(std::clamp<int64_t>(devices.count, 0, kMaxDevices));
+    devices.ids.resize(devices.count);
     std::iota(devices.ids.begin(), devices.ids.end(), first);
   } else {
     devices.count = number(rest);

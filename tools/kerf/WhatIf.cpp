@@ -193,7 +193,8 @@ static Answer planCase(const Case &one) {
   Outcome outcome = compilation.runUntil("lower");
   // A change that cannot be planned is a row as well: the others go on.
   bool isRow = outcome == Outcome::NoPlan ||
-               (!one.text.empty() && outcome != Outcome::Interrupted);
+               (!one.text.empty() && (outcome == Outcome::WrongUsage ||
+                                      outcome == Outcome::ModelRefused));
   if (outcome != Outcome::Fine && !isRow)
     throw Failure{static_cast<int>(outcome), "", compilation.messages()};
   Answer answer;
