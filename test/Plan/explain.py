@@ -184,8 +184,7 @@ for weight in ("layers.0.weight", "layers.1.weight", "layers.2.weight"):
                 fits = "cost" in there and there["peak_memory_bytes"] <= limit * 1024
                 checks.expect(f"{weight}: {choice['results']} within {limit} KiB", not fits or choice["status"] != "infeasible"
                               and there["cost"] >= choice.get("lower_bound", 0) * (1 - 1e-9), [choice, there])
-whole = [*tight, "--memory-limit=44KiB", "--shard=layers.1.weight=[{},{}]", "--json"]
-whole = [whole[0], *whole[1], *whole[2:]]
+whole = [tight[0], *tight[1], "--memory-limit=44KiB", "--shard=layers.1.weight=[{},{}]", "--json"]
 any_parts, one_part = (json.loads(kerf("plan", *whole, *flags).stdout)["objective"] for flags in ([], ["--micro-batches=1"]))
 checks.expect("a bound of what may be stored in parts", any_parts["lower_bound"] <= one_part["cost"] and any_parts["cost"] <= one_part["cost"], [any_parts, one_part])
 

@@ -234,8 +234,11 @@ private:
   bool needsHub(mlir::Value value) const;
   void addPass(mlir::Value value, StepPass pass);
   void addMemory();
-  /// Bytes that a parameter takes in each choice of its node, at least.
-  std::vector<int64_t> parameterBytes(mlir::Value source,
+  /// Bytes of a result in each choice of its node, of elements this wide.
+  std::vector<int64_t> heldBytes(mlir::OpResult result,
+                                 int64_t bytesPerElement) const;
+  /// Those that a parameter takes at least, whatever is stored of it.
+  std::vector<int64_t> parameterBytes(mlir::OpResult source,
                                       int64_t bytesPerElement);
   /// The least bytes in which a parameter may be stored whatever its own choice
   /// is; none: a choice of its own is never stored in less.
@@ -314,7 +317,7 @@ private:
   /// A parameter's entry among the usages of Memory.
   struct CountedParameter {
     size_t usage;
-    mlir::Value source;
+    mlir::OpResult source;
     int64_t bytesPerElement;
   };
   std::vector<CountedParameter> countedParameters;

@@ -87,16 +87,22 @@ std::optional<int64_t> Graph::leastStored(Value source,
   return std::nullopt;
 }
 
-std::vector<int64_t> Graph::parameterBytes(Value source,
+std::vector<int64_t> Graph::heldBytes(OpResult result,
+                                      int64_t bytesPerElement) const {
+  const OpNode &node = ops.find(result.getOwner())->second;
+  std::vector<int64_t> amounts =
+      bytesOf(result, *node.choices->results[result.getResultNumber()]);
+  for (int64_t &amount : amounts)
+    amount = amount / elementBytes(tensorType(result)) * bytesPerElement;
+  return amounts;
+}
+
+std::vector<int64_t> Graph::parameterBytes(OpResult source,
                                            int64_t bytesPerElement) {
-  const OpNode &node = ops.find(source.getDefiningOp())->second;
-  std::vector<int64_t> amounts = bytesOf(
-      source, *node.choices->results[cast<OpResult>(source).getResultNumber()]);
-  std::optional<int64_t> least = leastStored(source, bytesPerElement);
-  for (int64_t &amount : amounts) {
-    amount = amount / elementBytes(tensorType(source)) * bytesPerElement;
-    amount = std::min(amount, least.value_or(amount));
-  }
+  std::vector<int64_t> amounts = heldBytes(source, bytesPerElement);
+  if (std::optional<int64_t> least = leastStored(source, bytesPerElement))
+    for (int64_t &amount : amounts)
+      amount = std::min(amount, *least);
   return amounts;
 }
 
@@ -138,18 +144,12 @@ void Graph::addMemory() {
         always += tensorType(result).getNumElements() * bytes / devices;
         continue;
       }
-      std::vector<int64_t> amounts;
-      if (!isMutable) {
-        amounts = parameterBytes(result, bytes);
+      if (!isMutable)
         countedParameters.push_back(
             {problem.resources[Memory].usages.size(), result, bytes});
-      } else {
-        amounts =
-            bytesOf(result, *node.choices->results[result.getResultNumber()]);
-        for (int64_t &amount : amounts)
-          amount = amount / elementBytes(tensorType(result)) * bytes;
-      }
-      problem.addUsage(Memory, node.node, {0, end}, amounts);
+      problem.addUsage(Memory, node.node, {0, end},
+                       isMutable ? heldBytes(result, bytes)
+                                 : parameterBytes(result, bytes));
     }
   // With micro-batches a part of these is there at a time.
   bool isWhole = candidate.stages == 1 && micro == 1;
