@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""check.py [FOLDER] [--kerf-run FILE] [--ranks N]
+"""check.py [FOLDER] [--kerf-run FILE] [--ranks N] [--jobs J]
 
 Every package of FOLDER against the expected results that prepare.py left there:
 float32 within rtol 1e-3 and atol 1e-5 of the largest expected magnitude, integers
 exactly; bfloat16 at most twice as far from the reference as the CPU's bfloat16;
 losses of training as on the CPU. With --ranks 2 or 4 the packages of that many
-ranks, as processes that share one GPU: results must be those of one rank. Leaves
-with 1 on a difference.
+ranks, as processes that share one GPU: results must be those of one rank. J
+packages run at a time. Leaves with 1 on a difference.
 """
 import argparse
+import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -28,11 +30,13 @@ def difference(got, want):
     if not np.issubdtype(want.dtype, np.floating):
         return "" if np.array_equal(got, want) else f"{np.count_nonzero(got != want)} of {want.size} differ"
     got, want = got.astype(np.float64), want.astype(np.float64)
-    limit = 1e-3 * np.abs(want) + 1e-5 * np.max(np.abs(want), initial=0)
-    wrong = ~(np.abs(got - want) <= limit) & ~(np.isnan(got) & np.isnan(want))
+    finite = np.isfinite(want)
+    limit = 1e-3 * np.abs(want) + 1e-5 * np.max(np.abs(want[finite]), initial=0)
+    same = np.where(finite, np.abs(got - want) <= limit, (got == want) | (np.isnan(got) & np.isnan(want)))
+    wrong = ~same
     if not wrong.any():
         return ""
-    worst = np.max(np.abs(got - want) / np.maximum(limit, 1e-300))
+    worst = np.max((np.abs(got - want) / np.maximum(limit, 1e-300))[finite], initial=0)
     return f"{np.count_nonzero(wrong)} of {want.size} are out of bounds, the worst {worst:.1f} times"
 
 
@@ -86,59 +90,71 @@ def execute(kerf_run, package, folder, ranks=1, steps=1):
     return "" if not any(codes) else f"exit codes {codes}: {' '.join(texts).strip()[:400]}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent)
-    parser.add_argument("--kerf-run", type=pathlib.Path)
-    parser.add_argument("--ranks", type=int, default=1)
-    arguments = parser.parse_args()
-    root = arguments.folder
-    kerf_run = arguments.kerf_run or root / "kerf-run"
-    packages = sorted((root / ("packages" if arguments.ranks == 1 else f"ranks{arguments.ranks}")).glob("*.kerf"))
-    packages += sorted((root / "ops").glob("*.kerf")) if arguments.ranks == 1 else []
-    if not packages:
-        sys.exit(f"error: no packages in {root}")
-    failures = 0
-    scratch = pathlib.Path(tempfile.mkdtemp())
+def checks(root, kerf_run, ranks, scratch):
+    """(name, function that gives what is wrong) of every package and number of steps."""
 
-    def say(name, wrong):
-        nonlocal failures
-        failures += bool(wrong)
-        print(f"{name:32} {'ok' if not wrong else 'WRONG: ' + wrong}", flush=True)
+    def model(package, steps, folder):
+        wrong = execute(kerf_run, package, folder, ranks, steps)
+        for expected in sorted((root / "expected" / package.stem).glob("*.npy")):
+            if not wrong:
+                wrong = difference(np.load(folder / expected.name), np.load(expected))
+                wrong = wrong and f"{expected.stem} {wrong}"
+        return wrong
 
-    for package in packages:
-        # The first step is enqueued, the second captured, the third replayed.
-        for steps in (1, 3):
-            folder = scratch / package.stem
-            wrong = execute(kerf_run, package, folder, arguments.ranks, steps)
-            for expected in sorted((root / "expected" / package.stem).glob("*.npy")):
-                if not wrong:
-                    wrong = difference(np.load(folder / expected.name), np.load(expected))
-                    wrong = wrong and f"{expected.stem} {wrong}"
-            say(f"{package.stem} x{steps}", wrong)
-    for package in sorted((root / "bf16").glob("*.kerf")) if arguments.ranks == 1 else []:
-        folder = scratch / f"bf16-{package.stem}"
+    def rounded(package, folder):
         wrong = execute(kerf_run, package, folder, 1, 3)
         for expected in sorted((root / "expected" / package.stem).glob("*.npy")):
             if not wrong:
                 wrong = rounded_difference(np.load(folder / expected.name), np.load(expected),
                                            np.load(root / "expected-bf16" / package.stem / expected.name))
                 wrong = wrong and f"{expected.stem} {wrong}"
-        say(f"bf16 {package.stem}", wrong)
-    several = "" if arguments.ranks == 1 else str(arguments.ranks)
-    for curve in sorted((root / "curves").glob("*.json")):
-        package = root / f"train{several}" / f"{curve.stem}.kerf"
+        return wrong
+
+    def curve(package, steps, losses, folder):
         if not package.exists():
-            say(f"train{several} {curve.stem}", "was not prepared")
-            continue
-        for steps, losses in json.loads(curve.read_text()).items():
-            folder = scratch / f"train-{curve.stem}"
-            wrong = execute(kerf_run, package, folder, arguments.ranks, int(steps))
-            for name, want in losses.items():
-                got = float(np.load(folder / f"{name}.npy")) if not wrong else 0
-                if not wrong and not abs(got - want) <= 1e-3 * abs(want) + 1e-5:
-                    wrong = f"{name} is {got}, on the CPU {want}"
-            say(f"train{several} {curve.stem} step {steps}", wrong)
+            return "was not prepared"
+        wrong = execute(kerf_run, package, folder, ranks, steps)
+        for name, want in losses.items():
+            got = float(np.load(folder / f"{name}.npy")) if not wrong else 0
+            if not wrong and not abs(got - want) <= 1e-3 * abs(want) + 1e-5:
+                wrong = f"{name} is {got}, on the CPU {want}"
+        return wrong
+
+    packages = sorted((root / ("packages" if ranks == 1 else f"ranks{ranks}")).glob("*.kerf"))
+    if not packages:
+        sys.exit(f"error: no packages in {root}")
+    packages += sorted((root / "ops").glob("*.kerf")) if ranks == 1 else []
+    for package in packages:
+        # The first step is enqueued, the second captured, the third replayed.
+        for steps in (1, 3):
+            folder = scratch / f"{package.stem}-{steps}"
+            yield f"{package.stem} x{steps}", functools.partial(model, package, steps, folder)
+    for package in sorted((root / "bf16").glob("*.kerf")) if ranks == 1 else []:
+        yield f"bf16 {package.stem}", functools.partial(rounded, package, scratch / f"bf16-{package.stem}")
+    several = "" if ranks == 1 else str(ranks)
+    for file in sorted((root / "curves").glob("*.json")):
+        package = root / f"train{several}" / f"{file.stem}.kerf"
+        for steps, losses in json.loads(file.read_text()).items():
+            folder = scratch / f"train-{file.stem}-{steps}"
+            yield (f"train{several} {file.stem} step {steps}",
+                   functools.partial(curve, package, int(steps), losses, folder))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent)
+    parser.add_argument("--kerf-run", type=pathlib.Path)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
+    root = arguments.folder
+    scratch = pathlib.Path(tempfile.mkdtemp())
+    tasks = list(checks(root, arguments.kerf_run or root / "kerf-run", arguments.ranks, scratch))
+    failures = 0
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for (name, _), wrong in zip(tasks, pool.map(lambda task: task[1](), tasks)):
+            failures += bool(wrong)
+            print(f"{name:32} {'ok' if not wrong else 'WRONG: ' + wrong}", flush=True)
     shutil.rmtree(scratch)
     print(f"{failures} failures")
     sys.exit(bool(failures))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""prepare.py OUT [--kerf KERF] [--large DIR] [--host-kernels] [--small]
+"""prepare.py OUT [--kerf KERF] [--large DIR] [--only PART ...] [--batches B ...] [--host-kernels] [--small]
 
 Run this where the compiler is; no GPU is needed. Writes packages for one, two and
 four GPUs, and what the same packages for the CPU give as expected results, to
@@ -34,7 +34,10 @@ from seed_weights import seed_package  # noqa: E402
 MODELS = ROOT / "test/Inputs/models"
 TRAINED = ("mlp", "gpt2", "llama", "conv-batch-norm")
 LOSS = "--loss=cross_entropy(logits,labels)"
-BATCHES = (128, 96, 64, 32, 16, 8)  # of the training of GPT-2, 1024 tokens each; speed.py takes the largest that fits
+BATCHES = (128, 96, 64, 32, 16, 8)  # 1024 tokens each
+PARTS = ("models", "operators", "training", "speeds")
+DIMENSIONS = {"batch": 8, "batch_size": 8, "sequence_length": 3, "past_sequence_length": 5,
+              "past_sequence_length + sequence_length": 8}
 STEPS = (1, 5, 20)
 
 
@@ -43,6 +46,13 @@ def run(*command):
     if result.returncode:
         print(f"failed ({result.returncode}): {' '.join(map(str, command))}\n{result.stdout}", file=sys.stderr)
     return result.returncode == 0
+
+
+def symbols_of(model):
+    """The symbolic dimensions of a model's inputs."""
+    import onnx
+    inputs = onnx.load(model, load_external_data=False).graph.input
+    return sorted({d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.dim_param})
 
 
 def speed_operators(folder, small):
@@ -89,7 +99,7 @@ class Preparation:
         self.kerf_run = self.kerf.with_name("kerf-run")
         self.scratch = self.out / "cpu"
         self.flags = ["--host-kernels"] if arguments.host_kernels else []
-        self.small = arguments.small
+        self.small, self.batches = arguments.small, arguments.batches
         self.failures = []
 
     def compile(self, model, target, devices, *options):
@@ -119,14 +129,15 @@ class Preparation:
             name, model = folder.name, folder / "model.onnx"
             if self.small and name not in ("mlp", "gpt2-small"):
                 continue
-            if not self.both(name, model, "packages", "--dim=batch=8"):
+            dims = [f"--dim={d}={DIMENSIONS[d]}" for d in symbols_of(model)]
+            if not self.both(name, model, "packages", *dims):
                 continue
             for ranks in (2, 4):
-                self.compile(model, self.out / f"ranks{ranks}" / f"{name}.kerf", f"cuda:0-{ranks - 1}", "--dim=batch=8")
+                self.compile(model, self.out / f"ranks{ranks}" / f"{name}.kerf", f"cuda:0-{ranks - 1}", *dims)
             bf16 = self.scratch / f"{name}-bf16.kerf"
-            if self.compile(model, bf16, "cpu:1", "--dim=batch=8", "--precision=bf16"):
+            if self.compile(model, bf16, "cpu:1", *dims, "--precision=bf16"):
                 self.expect(bf16, self.out / "expected-bf16" / name)
-                self.compile(model, self.out / "bf16" / f"{name}.kerf", "cuda:0", "--dim=batch=8", "--precision=bf16")
+                self.compile(model, self.out / "bf16" / f"{name}.kerf", "cuda:0", *dims, "--precision=bf16")
 
     def operators(self):
         import ops
@@ -170,7 +181,7 @@ class Preparation:
                                                "--dim=batch=1"):
                 seed_package(target, 1)
         model = large / "gpt2-124m-1024/model.onnx"
-        for batch in BATCHES if model.exists() else ():
+        for batch in self.batches if model.exists() else ():
             target = self.out / "speed" / f"train-gpt2-124m-{batch}.kerf"
             if self.compile(model, target, "cuda:0", "--precision=bf16", "--fused-attention", "--train", LOSS,
                             "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}", "--memory-limit=256GiB"):
@@ -182,21 +193,22 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--kerf", type=pathlib.Path, default=ROOT / "build/bin/kerf")
     parser.add_argument("--large", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--batches", nargs="+", type=int, default=BATCHES,
+                        help="of GPT-2's training, of which speed.py takes the largest that fits")
     parser.add_argument("--host-kernels", action="store_true",
                         help="packages that the recording driver can run: to try check.py without a GPU")
     parser.add_argument("--small", action="store_true", help="few packages, as --host-kernels")
     arguments = parser.parse_args()
     arguments.host_kernels |= arguments.small
     preparation = Preparation(arguments)
-    preparation.models()
-    preparation.operators()
-    preparation.training()
-    preparation.speeds(arguments.large)
+    for part in arguments.only:
+        getattr(preparation, part)(*([arguments.large] if part == "speeds" else []))
     shutil.rmtree(preparation.scratch, ignore_errors=True)
     for failure in preparation.failures:
         print(f"not prepared: {failure}", file=sys.stderr)
     shutil.copy(preparation.kerf_run, arguments.out / "kerf-run")
-    for file in ("run.sh", "check.py", "speed.py", "gaps.py"):
+    for file in ("run.sh", "check.py", "sanitize.py", "speed.py", "gaps.py"):
         shutil.copy(pathlib.Path(__file__).resolve().parent / file, arguments.out / file)
     sys.exit(bool(preparation.failures))
 

@@ -86,11 +86,11 @@ private:
   void exchangeFirst();
   nccl::Result firstCalls(const Lane &lane, size_t number, char *memory);
   void initialize();
-  /// Sets `comm` as soon as the call has started, so that later failures can
-  /// abort it.
+  /// Waits until `comm` is made; before that there is nothing to abort.
   void split(nccl::Comm &comm, int64_t color, int64_t key,
              const std::string &what);
-  /// Polls a non-blocking call until it has succeeded.
+  /// Asks `comm` how a non-blocking call that answered `result` went on, until
+  /// it has succeeded.
   void settle(nccl::Comm comm, nccl::Result result, const std::string &what);
   /// The same, but a failure is the caller's to deal with.
   nccl::Result outcome(nccl::Comm comm, nccl::Result result,

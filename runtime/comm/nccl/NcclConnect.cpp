@@ -73,6 +73,10 @@ void NcclComm::settle(nccl::Comm comm, nccl::Result result,
 nccl::Result NcclComm::outcome(nccl::Comm comm, nccl::Result result,
                                const std::string &what) {
   Time begin = Clock::now();
+  // What makes communicators and windows answers Success before it has ended,
+  // and leaves its result empty until the communicator was asked.
+  if (result == nccl::Success)
+    result = nccl::InProgress;
   while (result == nccl::InProgress) {
     if (world.failed()) {
       abortAll();
@@ -83,10 +87,11 @@ nccl::Result NcclComm::outcome(nccl::Comm comm, nccl::Result result,
                  cat(what, " of rank ", rank, " did not end within ",
                      spec.deadlineSeconds, " s"),
                  "", world.lastCollectives()));
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
     nccl::Result state = nccl::Success;
     nccl::Result asked = nccl->commGetAsyncError(comm, &state);
     result = asked == nccl::Success ? state : asked;
+    if (result == nccl::InProgress)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return result;
 }
@@ -164,9 +169,10 @@ void NcclComm::split(nccl::Comm &comm, int64_t color, int64_t key,
   nccl::Config config = nccl::nonBlocking();
   nccl::Result result = nccl->commSplit(whole, static_cast<int>(color),
                                         static_cast<int>(key), &comm, &config);
+  // `comm` is empty until the whole communicator is ready again.
   settle(whole, result, cat("ncclCommSplit for ", what));
   if (color >= 0)
-    settle(comm, nccl::InProgress, cat("ncclCommSplit for ", what));
+    settle(comm, result, cat("ncclCommSplit for ", what));
 }
 
 void NcclComm::connect() {
@@ -265,7 +271,7 @@ void NcclComm::exchangeFirst() {
     Time begin = Clock::now();
     cu::Result state;
     while ((state = cuda.eventQuery(lane.join)) == cu::ErrorNotReady) {
-      settle(lane.comm, nccl::InProgress, what); // sees what failed meanwhile
+      settle(lane.comm, nccl::Success, what); // sees what failed meanwhile
       if (secondsSince(begin) > spec.deadlineSeconds)
         fail(Error(KERF_RANK_FAILURE,
                    cat(what, " of rank ", rank, " did not end within ",

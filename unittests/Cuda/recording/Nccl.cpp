@@ -409,13 +409,19 @@ EXPORT int ncclCommInitRankConfig(nccl::Comm *comm, int size, nccl::UniqueId id,
   *comm = handle(made);
   return group->joined == size ? nccl::Success : nccl::InProgress;
 }
+// As NCCL does it for communicators that do not block: it answers that all is
+// well, and there is no handle until the parent has been asked and is ready.
 EXPORT int ncclCommSplit(nccl::Comm comm, int color, int key,
                          nccl::Comm *result, nccl::Config *) {
   Lock lock(engine().mutex);
   NcclRank *parent = of(comm);
   NcclGroup *g = parent->group.get();
+  if (parent->childHandle)
+    return nccl::InvalidUsage;
+  *result = nullptr;
+  parent->childHandle = result;
   if (g->store) {
-    *result = handle(splitRemotely(*parent, color, key));
+    parent->child = splitRemotely(*parent, color, key);
     return nccl::Success;
   }
   auto id = std::make_pair(g, parent->splits++);
@@ -424,7 +430,7 @@ EXPORT int ncclCommSplit(nccl::Comm comm, int color, int key,
     made = newRank();
     made->error = nccl::InProgress;
   }
-  *result = made ? handle(made) : nullptr;
+  parent->child = made;
   Split &split = splits()[id];
   split.members.push_back({color, key, parent->rank, made});
   if (static_cast<int>(split.members.size()) < g->size)
@@ -489,10 +495,22 @@ EXPORT int ncclCommAbort(nccl::Comm comm) {
   return nccl::Success;
 }
 EXPORT int ncclCommGetAsyncError(nccl::Comm comm, int *error) {
+  if (!comm)
+    return nccl::InvalidArgument;
   Lock lock(engine().mutex);
   NcclRank *rank = of(comm);
   settleRemotely(*rank);
   *error = rank->error;
+  if (rank->childHandle && *error == nccl::Success) {
+    if (rank->child)
+      settleRemotely(*rank->child);
+    if (rank->child && rank->child->error == nccl::InProgress) {
+      *error = nccl::InProgress;
+    } else {
+      *rank->childHandle = handle(rank->child);
+      rank->childHandle = nullptr;
+    }
+  }
   if (rank->group && !rank->group->store &&
       rank->group->joined < rank->group->size)
     *error = nccl::InProgress;

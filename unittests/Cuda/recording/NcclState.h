@@ -51,6 +51,10 @@ struct NcclRank {
   std::shared_ptr<NcclGroup> parent;
   uint64_t split = 0;
   int color = 0;
+  /// A split that has begun: what it makes (null without a colour), and where
+  /// its handle goes once this communicator was asked and is ready.
+  NcclRank *child = nullptr;
+  kerf::rt::nccl::Comm *childHandle = nullptr;
 };
 
 inline NcclRank *of(kerf::rt::nccl::Comm comm) {
