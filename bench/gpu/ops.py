@@ -66,17 +66,77 @@ def cases():
     yield "globalaveragepool", node("GlobalAveragePool", ["x"]), {"x": (2, 64, 7, 7)}, []
 
 
-def models(folder):
+def rounded_cases():
+    """What libraries compute, with --precision=bf16: products and convolutions and what is fused behind them."""
+    for name, image, weights, attributes in (
+            ("conv-3x3", (2, 16, 20, 20), (32, 16, 3, 3), dict(pads=[1, 1, 1, 1])),
+            ("conv-rgb", (2, 3, 32, 32), (16, 3, 3, 3), dict(pads=[1, 1, 1, 1])),
+            ("conv-stride", (2, 16, 21, 19), (24, 16, 3, 3), dict(strides=[2, 2], pads=[1, 1, 1, 1])),
+            ("conv-stride-deep", (1, 512, 14, 14), (512, 512, 3, 3), dict(strides=[2, 2], pads=[1, 1, 1, 1])),
+            ("conv-1x1", (2, 32, 14, 14), (64, 32, 1, 1), {}),
+            ("conv-groups", (2, 16, 14, 14), (32, 4, 3, 3), dict(group=4, pads=[1, 1, 1, 1]))):
+        convolution = helper.make_node("Conv", ["x", "w", "b"], ["c"], name="Conv", **attributes)
+        inputs = {"x": image, "w": weights, "b": weights[:1]}
+        yield name, [convolution, node("Identity", ["c"])], inputs
+        yield f"{name}-relu", [convolution, node("Relu", ["c"])], inputs
+        strides, pads = attributes.get("strides", [1, 1]), attributes.get("pads", [0] * 4)
+        size = [(n + pads[0] + pads[2] - weights[2]) // s + 1 for n, s in zip(image[2:], strides)]
+        yield (f"{name}-add-relu",
+               [convolution, helper.make_node("Add", ["c", "r"], ["a"], name="Add"), node("Relu", ["a"])],
+               inputs | {"r": (image[0], weights[0], *size)})
+    for m, k, n in ((64, 512, 40), (37, 211, 40)):
+        yield f"matmul-{m}x{k}", [node("MatMul", ["x", "y"])], {"x": (m, k), "y": (k, n)}
+
+
+def rounded_models(folder):
+    """Name and file of each of rounded_cases(); weights are inputs."""
+    for name, nodes, inputs in rounded_cases():
+        yield name, save(folder, name, nodes, inputs, [])
+
+
+# Trained alone, so that a wrong gradient has a name: the weights of a convolution, and its input.
+TRAINED = {"conv": [(8, 3, 1)], "conv-stride": [(8, 3, 2)], "conv-1x1": [(8, 1, 1)],
+           "conv-twice": [(8, 3, 1), (12, 3, 1)], "conv-stride-twice": [(8, 3, 1), (12, 3, 2)]}
+
+
+def trained_models(folder):
+    """Small nets of convolutions with logits of 8 classes, for --loss=cross_entropy(logits,labels)."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, operator, inputs, constants in cases():
-        graph = helper.make_graph(
-            [operator], "op", [helper.make_tensor_value_info(n, F, list(s)) for n, s in inputs.items()],
-            [helper.make_tensor_value_info("z", F, None)], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-        try:
-            model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
-        except Exception as error:  # the list above is wrong
-            raise SystemExit(f"{name}: {error}")
+    for name, layers in TRAINED.items():
+        random = np.random.default_rng(1)
+        nodes, constants, last, channels, size = [], [], "x", 2, 12
+        for i, (out, kernel, stride) in enumerate(layers):
+            scale = 1 / np.sqrt(channels * kernel * kernel)
+            constants.append(constant((random.standard_normal((out, channels, kernel, kernel)) * scale).astype(np.float32),
+                                      f"w{i}"))
+            nodes.append(helper.make_node("Conv", [last, f"w{i}"], [f"c{i}"], name=f"Conv{i}",
+                                          pads=[kernel // 2] * 4, strides=[stride] * 2))
+            nodes.append(helper.make_node("Tanh", [f"c{i}"], [f"t{i}"], name=f"Tanh{i}"))
+            last, channels, size = f"t{i}", out, (size + stride - 1) // stride
+        constants.append(constant((random.standard_normal((channels * size * size, 8)) * 0.05).astype(np.float32), "v"))
+        nodes += [helper.make_node("Flatten", [last], ["f"], name="Flatten"),
+                  helper.make_node("MatMul", ["f", "v"], ["logits"], name="MatMul")]
+        graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", F, [8, 2, 12, 12])],
+                                  [helper.make_tensor_value_info("logits", F, [8, 8])], constants)
         file = folder / f"{name}.onnx"
-        onnx.save(model, file)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), file)
         yield name, file
+
+
+def save(folder, name, nodes, inputs, constants):
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = helper.make_graph(nodes, "op", [helper.make_tensor_value_info(n, F, list(s)) for n, s in inputs.items()],
+                              [helper.make_tensor_value_info("z", F, None)], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    try:
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    except Exception as error:  # the list above is wrong
+        raise SystemExit(f"{name}: {error}")
+    file = folder / f"{name}.onnx"
+    onnx.save(model, file)
+    return file
+
+
+def models(folder):
+    for name, operator, inputs, constants in cases():
+        yield name, save(folder, name, [operator], inputs, constants)

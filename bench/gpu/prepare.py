@@ -38,7 +38,7 @@ BATCHES = (128, 96, 64, 32, 16, 8)  # 1024 tokens each
 PARTS = ("models", "operators", "training", "speeds")
 DIMENSIONS = {"batch": 8, "batch_size": 8, "sequence_length": 3, "past_sequence_length": 5,
               "past_sequence_length + sequence_length": 8}
-STEPS = (1, 5, 20)
+STEPS = (1, 2, 3, 5, 20)
 
 
 def run(*command):
@@ -144,11 +144,21 @@ class Preparation:
         for number, (name, model) in enumerate(ops.models(self.scratch / "ops")):
             if not self.small or number % 32 == 0:
                 self.both(f"op-{name}", model, "ops")
+        for name, model in () if self.small else ops.rounded_models(self.scratch / "rounded"):
+            name = f"op-{name}"
+            wide, reference = self.scratch / f"{name}-wide.kerf", self.scratch / f"{name}-bf16.kerf"
+            if self.compile(model, wide, "cpu:1") and self.compile(model, reference, "cpu:1", "--precision=bf16"):
+                self.expect(wide, self.out / "expected" / name)
+                self.expect(reference, self.out / "expected-bf16" / name)
+                self.compile(model, self.out / "bf16" / f"{name}.kerf", "cuda:0", "--precision=bf16")
 
     def training(self):
-        for name in TRAINED[:1] if self.small else TRAINED:
-            model = ROOT / "test/Inputs/training" / name / "model.onnx"
-            options = ["--train", LOSS, "--dim=batch=8", "--optimizer=adamw,lr=0.01,wd=0.1"]
+        import ops
+        models = [(name, ROOT / "test/Inputs/training" / name / "model.onnx", ["--dim=batch=8"])
+                  for name in (TRAINED[:1] if self.small else TRAINED)]
+        models += [] if self.small else [(name, model, []) for name, model in ops.trained_models(self.scratch / "trained")]
+        for name, model, dims in models:
+            options = ["--train", LOSS, *dims, "--optimizer=adamw,lr=0.01,wd=0.1"]
             reference = self.scratch / f"train-{name}.kerf"
             if not self.compile(model, reference, "cpu:1", *options):
                 continue

@@ -149,6 +149,7 @@ const Case cases[] = {
     // 16 bits that stay.
     {"bf16", {1, 64, 64, 28, 3, 1, 1}, "br"},
     {"bf16", {1, 64, 64, 28, 3, 1, 1}, "bar"},
+    {"bf16 deep", {1, 512, 512, 14, 3, 2, 1}, "br"},
     {"bf16 image", {1, 3, 64, 56, 7, 2, 3}, "br"},
     {"bf16 depthwise", {64, 64, 64, 28, 3, 1, 1}, "bar"},
     {"bf16 dx", {1, 64, 64, 28, 3, 1, 1}, ""},
@@ -271,10 +272,14 @@ private:
                                  ConvPlace::StoredWeights, ConvPlace::Bias,
                                  ConvPlace::Added};
     known.erase(result);
+    std::map<ConvPlace, int64_t> converted; // elements, from the first on
     for (const ConvStep &step : steps.steps) {
       if (step.kind != ConvStep::Graph) {
-        if (!known.count(step.from))
+        if (!known.count(step.from) ||
+            (step.kind == ConvStep::Cast &&
+             (step.first != converted[step.to] || step.elements < 2)))
           return false;
+        converted[step.to] += step.elements;
         known.insert(step.to);
         continue;
       }
@@ -284,6 +289,11 @@ private:
       if (unknown > 1)
         return false;
     }
+    for (const ConvStep &step : steps.steps)
+      if (step.kind == ConvStep::Cast &&
+          converted[step.to] * dtypeSize(step.toType) !=
+              steps.bytes.at(step.to))
+        return false;
     return known.count(result) == 1;
   }
 

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "device/cuda/cudnn/ConvPlan.h"
+#include "device/cuda/cudnn/ConvSteps.h"
 #include "device/cuda/matmul/AlgorithmCache.h"
 #include "device/cuda/matmul/MatmulPlan.h"
 
@@ -466,6 +467,20 @@ TEST(ConvPlans, RandomWindows) {
       EXPECT_EQ(other.result.strides, plan.result.strides);
       EXPECT_EQ(other.weights.strides, plan.weights.strides);
     }
+  }
+}
+
+// cuDNN's elementwise kernels have a block for each 32 channels in a direction
+// of the grid that ends at 65535; seen on an H100 with 512 x 512 x 3 x 3.
+TEST(ConvPlans, RowsHaveFewChannels) {
+  for (int64_t n : {2, 3, 480, 65535, 65536, 512 * 512 * 9, 50257 * 768,
+                    (1 << 20) + 2, 64 * 112 * 112}) {
+    DnnTensor row = dnnRow(n);
+    EXPECT_EQ(row.dims[1] * row.dims[2], n);
+    EXPECT_EQ(row.strides[1], 1);
+    EXPECT_EQ(row.strides[2], row.dims[1]);
+    EXPECT_GT(row.dims[1], 1);
+    EXPECT_LT(row.dims[1], 65536);
   }
 }
 

@@ -15,6 +15,19 @@ int64_t extent(const DnnTensor &t) {
   return last;
 }
 
+/// Channels of a long row: a power of two, so that every piece is aligned.
+constexpr int64_t rowChannels = 1024, longRow = int64_t(1) << 16;
+
+/// First element and number of the pieces of a row that are converted one by
+/// one: a long row, and what is left of it, which is never one element.
+std::vector<std::pair<int64_t, int64_t>> castPieces(int64_t elements) {
+  int64_t left = elements % rowChannels;
+  if (elements < longRow || left == 0)
+    return {{0, elements}};
+  left += left == 1 ? rowChannels : 0;
+  return {{0, elements - left}, {elements - left, left}};
+}
+
 /// Numbers of a graph's tensors: places, and these.
 constexpr int64_t inPlace = 20, firstVirtual = 30;
 
@@ -279,16 +292,19 @@ private:
   void addCast(ConvPlace from, ConvPlace to, bool ofWeights) {
     use(from);
     use(to);
-    ConvStep step;
-    step.kind = ConvStep::Cast;
-    step.ofWeights = ofWeights;
-    step.from = from;
-    step.to = to;
-    step.fromType = typeOf(from);
-    step.toType = typeOf(to);
-    step.elements = extent(layoutOf(from));
-    step.alignment = std::min(alignmentOf(from), alignmentOf(to));
-    all.steps.push_back(std::move(step));
+    for (auto [first, elements] : castPieces(extent(layoutOf(from)))) {
+      ConvStep step;
+      step.kind = ConvStep::Cast;
+      step.ofWeights = ofWeights;
+      step.from = from;
+      step.to = to;
+      step.fromType = typeOf(from);
+      step.toType = typeOf(to);
+      step.first = first;
+      step.elements = elements;
+      step.alignment = std::min(alignmentOf(from), alignmentOf(to));
+      all.steps.push_back(std::move(step));
+    }
   }
   void addReorder(ConvPlace from, ConvPlace to, bool ofWeights) {
     use(from);
@@ -447,8 +463,7 @@ private:
     // become the channels.
     if (layout.dims[1] == 1 && isDense(layout) &&
         (!conv.added || conv.addedTensor.strides == layout.strides)) {
-      int64_t all = numElements(layout.dims);
-      layout = {{1, all, 1, 1}, {all, 1, all, all}};
+      layout = dnnRow(numElements(layout.dims));
       for (Point &point : points)
         if (point.operand)
           point.layout = point.place == ConvPlace::Bias
@@ -512,13 +527,23 @@ std::optional<ConvSteps> kerf::rt::describeConv(const DnnTarget &target,
   return Describer(target, desc, conv, form, tf32).run();
 }
 
+DnnTensor kerf::rt::dnnRow(int64_t elements) {
+  int64_t channels = elements;
+  if (elements >= longRow)
+    for (channels = rowChannels; elements % channels != 0;)
+      --channels;
+  if (channels == 1)
+    channels = elements; // a large prime number
+  return {{1, channels, elements / channels, 1},
+          {elements, 1, channels, channels}};
+}
+
 std::vector<DnnDescriptor>
 kerf::rt::describeCast(const DnnTarget &target, int64_t elements,
                        kerf_dtype_t from, kerf_dtype_t to, int64_t alignment) {
   LibraryDesc none;
   GraphBuilder b(target, none);
-  // As one pixel: there are no engines for tensors of one channel.
-  DnnTensor row{{1, elements, 1, 1}, {elements, 1, elements, elements}};
+  DnnTensor row = dnnRow(elements);
   size_t x = b.tensor(1, row, dnnType(from), alignment);
   size_t y = b.tensor(2, row, dnnType(to), alignment);
   b.point(dnn::PointwiseIdentity, dnn::Float, x, -1, y);

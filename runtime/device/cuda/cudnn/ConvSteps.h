@@ -49,10 +49,11 @@ struct ConvStep {
   bool ofWeights =
       false; ///< makes the weights ready: once if they never change
 
-  // Cast: `elements` in a row, any types. Reorder: weights, f32, f64 or f16.
+  // Cast: `elements` in a row from element `first` on, any types. Reorder:
+  // weights, f32, f64 or f16.
   ConvPlace from{}, to{};
   kerf_dtype_t fromType = KERF_F32, toType = KERF_F32;
-  int64_t elements = 0, alignment = 16;
+  int64_t first = 0, elements = 0, alignment = 16;
 
   std::string name; ///< of a graph, for a cache
   DnnNotes refused = 0;
@@ -79,6 +80,11 @@ std::optional<ConvSteps> describeConv(const DnnTarget &target,
                                       const LibraryDesc &desc,
                                       const ConvPlan &conv, ConvForm form,
                                       bool tf32);
+
+/// A dense row of elements in the shape that cuDNN's elementwise engines take:
+/// channels last, more than one channel, and not so many that their blocks
+/// exceed what a grid has in one direction (65535).
+DnnTensor dnnRow(int64_t elements);
 
 /// Tensor 1 becomes tensor 2, dense, aligned to so many bytes. The graph is the
 /// last; empty where cuDNN refuses it.

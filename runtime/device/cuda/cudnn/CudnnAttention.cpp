@@ -180,7 +180,7 @@ public:
     pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &own);
     pack.finalize("a variant pack");
     library.check(
-        library.execute(context.handle, chosen->plan.get(), pack.get()),
+        library.execute(context.ready(), chosen->plan.get(), pack.get()),
         desc.kindName());
   }
 

@@ -36,15 +36,13 @@ dnn::Status execute(const DnnContext &context, const DnnPlan &plan,
            count);
   pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &workspace);
   pack.finalize("a variant pack");
-  return context.library.execute(context.handle, plan.plan.get(), pack.get());
+  return context.library.execute(context.ready(), plan.plan.get(), pack.get());
 }
 } // namespace
 
 DnnContext::DnnContext(CudaDeviceBase &dev, bool allowTf32)
     : device(dev), tf32(allowTf32) {
   library.check(library.create(&handle), "cudnnCreate");
-  library.check(library.setStream(handle, device.computeStream()),
-                "cudnnSetStream");
   cache = std::make_unique<AlgorithmCache>(
       cat("cudnn-", library.getVersion ? library.getVersion() : 0),
       device.gpuName());
@@ -54,6 +52,12 @@ DnnContext::~DnnContext() {
   plans.clear();
   if (handle)
     library.destroy(handle);
+}
+
+dnn::Handle DnnContext::ready() const {
+  library.check(library.setStream(handle, device.computeStream()),
+                "cudnnSetStream");
+  return handle;
 }
 
 void *DnnContext::room(int64_t bytes) {
@@ -311,16 +315,16 @@ private:
       return reorder(step, buffers);
     std::vector<int64_t> ids;
     std::vector<void *> pointers;
-    auto bind = [&](int64_t id, ConvPlace where) {
+    auto bind = [&](int64_t id, ConvPlace where, int64_t offset) {
       ids.push_back(id);
-      pointers.push_back(place(where, buffers));
+      pointers.push_back(static_cast<char *>(place(where, buffers)) + offset);
     };
     if (step.kind == ConvStep::Cast) {
-      bind(1, step.from);
-      bind(2, step.to);
+      bind(1, step.from, step.first * dtypeSize(step.fromType));
+      bind(2, step.to, step.first * dtypeSize(step.toType));
     }
     for (auto [id, where] : step.bound)
-      bind(id, where);
+      bind(id, where, 0);
     library.check(
         execute(context, *plans[number], ids, pointers,
                 static_cast<char *>(context.workspace->data) + scratch),
@@ -347,7 +351,7 @@ private:
     float one = 1, zero = 0;
     bool f64 = step.fromType == KERF_F64;
     dnn::Status status = library.transformTensor(
-        context.handle, f64 ? static_cast<void *>(&one64) : &one, a,
+        context.ready(), f64 ? static_cast<void *>(&one64) : &one, a,
         place(step.from, buffers), f64 ? static_cast<void *>(&zero64) : &zero,
         b, place(step.to, buffers));
     library.destroyTensor(a);

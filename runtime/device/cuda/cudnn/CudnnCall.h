@@ -24,6 +24,9 @@ struct DnnContext {
   DnnContext(CudaDeviceBase &device, bool tf32);
   ~DnnContext();
   DnnTarget target() const { return {library, handle, nullptr}; }
+  /// For work that is put on the stream now: what waits to be launched there
+  /// (Batches.h) goes first.
+  dnn::Handle ready() const;
   void *room(int64_t bytes);
   /// A plan that converts tensor 1 to tensor 2; null if cuDNN has no engine.
   const DnnPlan *cast(int64_t elements, kerf_dtype_t from, kerf_dtype_t to,
