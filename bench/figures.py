@@ -11,6 +11,7 @@ import argparse
 import datetime
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -46,6 +47,12 @@ A training step of GPT-2, 256 wide: seconds of the search and of each process, i
 Requests that take longer than that: seconds of the search (median and worst of the rounds, and the worst as a share of
 the deadline), of the whole command with the model's import, and the gap that is left.""",
                  ["build/venv/bin/python", "bench/deadline.py"]),
+    "gpu": ("One GPU beside PyTorch", """\
+bench/gpu/speed.py: in every round Kerf and PyTorch one right after the other; ratios above 1 are in Kerf's favour.
+Training: throughput against torch.compile with fused attention and fused AdamW. Inference at batch 1, replayed as a
+graph on both sides. Products against cuBLASLt by torch.mm, other kernels against a device copy of as many bytes. Then
+the idle time of a training step and the kernels that take most of it. Kept by `bench/figures.py gpu --results=FOLDER`.""",
+            None),
     "speed": ("This build beside an earlier one", """\
 The same packages' programs by two builds in alternating runs: median ratio of the newer to the older one, with a 95%
 interval.""", None),
@@ -79,6 +86,19 @@ def run(name, command):
     print(process.stdout, end="", flush=True)
 
 
+def gpu(results):
+    """What bench/gpu/run.sh left in the folder `results`."""
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    name, driver, _, _ = (results / "machine.txt").read_text().splitlines()[1].split(", ")
+    day = datetime.date.fromtimestamp((results / "speed.txt").stat().st_mtime)
+    rows = [line.rstrip().replace(", peak", f"\n{'':64} peak") for line in (results / "speed.txt").read_text().splitlines()
+            if re.match(r"(case|op-|bert|gpt|resnet|train-)", line)]
+    for file in sorted(results.glob("gaps-*.txt")):
+        rows += ["", *(line[:105] for line in file.read_text().splitlines()[:14])]
+    text = "\n".join([f"{day}, commit {commit}, {name}, driver {driver}", *rows])
+    (KEPT / "gpu.txt").write_text(f"bench/gpu/run.sh\n{text}\n")
+
+
 def wrapped(text):
     """As .mdformat.toml has it."""
     return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
@@ -102,6 +122,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)}")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--old", help="for speed: the build folder of the earlier build")
+    parser.add_argument("--results", type=pathlib.Path, help="for gpu: the folder that bench/gpu/run.sh wrote")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(FIGURES):
         parser.error(f"unknown figures {sorted(unknown)}, expected some of {', '.join(FIGURES)}")
@@ -111,7 +132,14 @@ def main():
         return
     if "speed" in arguments.names and not arguments.old:
         parser.error("speed needs --old=BUILD")
-    for name in arguments.names or [name for name in FIGURES if name != "speed"]:
+    if "gpu" in arguments.names:
+        if not arguments.results:
+            parser.error("gpu needs --results=FOLDER")
+        gpu(arguments.results)
+        arguments.names.remove("gpu")
+        if not arguments.names:
+            return PAGE.write_text(page())
+    for name in arguments.names or [name for name in FIGURES if name not in ("gpu", "speed")]:
         command = FIGURES[name][2] or ["build/venv/bin/python", "bench/compare_builds.py", arguments.old, "build", "--speed", "20"]
         run(name, command)
     PAGE.write_text(page())
