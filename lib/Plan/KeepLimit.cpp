@@ -24,7 +24,7 @@ using namespace kerf::plan;
 
 /// Solutions of one candidate that are looked at, in bisecting the estimate and
 /// in laying out.
-static constexpr int kSolutions = 8, kLaidOut = 6;
+static constexpr int kSolutions = 12, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
@@ -106,7 +106,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   Attempt best, smallest;
   bool found = false;
   for (int tries = 0;
-       tries < kSolutions && tooMuch - tooLittle > tooMuch / 100 && !isEnough();
+       tries < kSolutions && tooMuch - tooLittle > tooMuch / 400 && !isEnough();
        ++tries) {
     int64_t tried = tooLittle + (tooMuch - tooLittle) / 2;
     if (tooLittle == 0)

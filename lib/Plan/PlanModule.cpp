@@ -33,9 +33,9 @@ bool kerf::plan::isBetter(const CandidateSummary &a,
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.allowance = allowance;
-  attempt.graph = std::make_unique<Graph>(function, rules, candidate, options,
-                                          batch, dimBlocks, names, floor, zero,
-                                          [&] { return isOver(); });
+  attempt.graph = std::make_unique<Graph>(
+      function, rules, candidate, options, batch, dimBlocks, names, floor,
+      traffic, zero, [&] { return isOver(); });
   if (attempt.graph->isUnfinished())
     return passOver(candidate);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)

@@ -60,8 +60,9 @@ public:
         rules(rules.empty() ? OpRules(function) : std::move(rules)),
         batch(function, options.batchDims, this->rules),
         dimBlocks(function, this->rules), names(function),
-        floor(function, batch.isTraining()), zero(function, options.zero),
-        numOps(unitsOf(function).size()), start(start) {}
+        floor(function, batch.isTraining()), traffic(function),
+        zero(function, options.zero), numOps(unitsOf(function).size()),
+        start(start) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
   /// with an error where the request is at fault.
@@ -187,6 +188,7 @@ private:
   DimBlocks dimBlocks;
   ValueNames names;
   MemoryFloor floor;
+  Traffic traffic;
   ZeroParts zero;
   size_t numOps; ///< groups of ops that one stage computes
   Stopwatch start;

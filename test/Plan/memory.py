@@ -64,7 +64,7 @@ def main():
     compare(f"{GRAPHS}/vgg16", 4, [], ["", "dp=2", "tp=2"] if EVERYTHING else ["dp=2"], 0.02)
     # Images that each product transposes for itself; activations that are sent wide and kept rounded.
     compare(f"{TRAINING}/conv-max-pool", 4096, [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"], ["dp=2"], 0.02)
-    compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4"], ["pp=4"], 0.03)
+    compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4"], ["pp=4"], 0.05)
     compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2"], 0.10)
     compare(f"{TRAINING}/llama", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2", "pp=2,dp=2"], 0.10)
     sys.exit(failed)

@@ -45,16 +45,22 @@ bool kerf::plan::readsElsewhere(Operation *op) {
 DenseSet<Operation *> kerf::plan::findConstants(const Graph &graph,
                                                 const Solution &solution,
                                                 func::FuncOp function) {
+  return findConstants(function, [&](OpOperand &operand) {
+    return graph.operandLayout(solution, operand) !=
+           graph.resultLayout(solution, operand.get());
+  });
+}
+
+DenseSet<Operation *>
+kerf::plan::findConstants(func::FuncOp function,
+                          llvm::function_ref<bool(OpOperand &)> moves) {
   auto isConstant = [&](Operation *op) {
     if (auto source = dyn_cast<SourceOpInterface>(op))
       return !source.isMutable();
     LibraryWork work = libraryWorkOf(op);
     return isa<OpCostInterface>(op) &&
            (work == LibraryWork::Product || !isLibraryCall(work)) &&
-           llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
-             return graph.operandLayout(solution, operand) ==
-                    graph.resultLayout(solution, operand.get());
-           });
+           llvm::none_of(op->getOpOperands(), moves);
   };
   auto isShapeOp = [](Operation *op) {
     return !isa<SourceOpInterface>(op) && op->getNumOperands() == 1 &&

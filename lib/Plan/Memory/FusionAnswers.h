@@ -37,6 +37,10 @@ bool readsElsewhere(mlir::Operation *op);
 llvm::DenseSet<mlir::Operation *> findConstants(const Graph &graph,
                                                 const Solution &solution,
                                                 mlir::func::FuncOp function);
+/// The same, where `moves` says whether an operand is moved between devices.
+llvm::DenseSet<mlir::Operation *>
+findConstants(mlir::func::FuncOp function,
+              llvm::function_ref<bool(mlir::OpOperand &)> moves);
 
 /// The questions about the ops of one function of a stage.
 struct FunctionQuestions {

@@ -91,12 +91,13 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const MeshCandidate &candidate, const PlanOptions &options,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
-             const ZeroParts &zero, llvm::function_ref<bool()> isOver)
+             const Traffic &traffic, const ZeroParts &zero,
+             llvm::function_ref<bool()> isOver)
     : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
-      names(names), floor(floor), zero(zero),
+      names(names), floor(floor), traffic(traffic), zero(zero),
       filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
@@ -248,10 +249,20 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
     results.push_back(plan::localType(tensorType(value), layouts[layout]));
   OpTotals totals;
   totals.flops = costed.getFlops(operands, results);
-  if (costed.getCostClass() != CostClass::View)
-    totals.seconds = cost::computeSeconds(
-        options.machine, static_cast<cost::ComputeClass>(costed.getCostClass()),
-        totals.flops, costed.getBytesTouched(operands, results));
+  // A cast around a transfer is computed where there is a transfer.
+  const OpTraffic all, &own = isTransferCast(op) ? all : traffic.of(op);
+  if (costed.getCostClass() == CostClass::View || own.isFree)
+    return totals;
+  int64_t bytes = costed.getBytesTouched(operands, results);
+  for (unsigned i : own.unread.set_bits())
+    bytes -= sizeBytes(operands[i]);
+  for (unsigned i : own.unwritten.set_bits())
+    bytes -= sizeBytes(results[i]);
+  auto kind = static_cast<cost::ComputeClass>(costed.getCostClass());
+  totals.seconds = cost::computeSeconds(options.machine, kind, totals.flops,
+                                        std::max<int64_t>(bytes, 0));
+  if (!own.isLaunched)
+    totals.seconds -= cost::computeSeconds(options.machine, kind, 0, 0);
   return totals;
 }
 
@@ -314,7 +325,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   auto &bucket = alike[hash];
   for (Alike &known : bucket)
     if (isAlike(known.op) && keyOf(strategyOptions(known.op)) == keyOf(given) &&
-        dimBlocks.areAlike(known.op, op) && isSameRule(known.rule, rule))
+        dimBlocks.areAlike(known.op, op) && isSameRule(known.rule, rule) &&
+        traffic.of(known.op) == traffic.of(op))
       return known.choices;
 
   auto choices = std::make_unique<OpChoices>();

@@ -21,6 +21,7 @@
 #include "DimBlocks.h"
 #include "ReshardCosts.h"
 #include "Strategies.h"
+#include "Traffic.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Plan/BatchAnalysis.h"
@@ -120,7 +121,8 @@ public:
         const MeshCandidate &candidate, const PlanOptions &options,
         const BatchAnalysis &batch, const DimBlocks &dimBlocks,
         const ValueNames &names, const MemoryFloor &floor,
-        const ZeroParts &zero, llvm::function_ref<bool()> isOver = {});
+        const Traffic &traffic, const ZeroParts &zero,
+        llvm::function_ref<bool()> isOver = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -306,6 +308,7 @@ private:
   DimBlocks dimBlocks;
   const ValueNames &names;
   const MemoryFloor &floor;
+  const Traffic &traffic;
   const ZeroParts &zero;
   llvm::DenseSet<mlir::OpOperand *> filledInPlace;
   int64_t byteScale;

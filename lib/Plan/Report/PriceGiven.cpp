@@ -101,6 +101,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   MemoryFloor floor(function, batch.isTraining());
+  Traffic traffic(function);
   ZeroParts zero(function, own.zero);
   PlanResult result;
   // The choices of a search first, since they are the fewest.
@@ -117,7 +118,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
     Graph graph(function, rules, candidate, own, batch, dimBlocks, names, floor,
-                zero);
+                traffic, zero);
     result = describeCut(graph, StagePlan(), function, own);
     result.recomputed = describeRecomputed(function);
     result.isPriced = false;

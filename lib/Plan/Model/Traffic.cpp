@@ -1,0 +1,78 @@
+//===- Traffic.cpp - what ops move through memory; see Traffic.h ----------===//
+#include "Traffic.h"
+
+#include "Graph.h"
+#include "Terminator.h"
+
+#include "../Memory/FusionAnswers.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+Traffic::Traffic(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  auto isMoved = [](OpOperand &) { return false; };
+  DenseSet<Operation *> atLoad = findConstants(function, isMoved);
+  auto isViewOp = [](Operation *op) {
+    return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
+           costClassOf(op) == CostClass::View;
+  };
+  auto areTogether = [](Operation *, Operation *) { return true; };
+  Views views(block, {isViewOp, isMoved, areTogether});
+
+  auto isHere = [](Operation *) { return true; };
+  auto isConstant = [&](Operation *op) { return atLoad.contains(op); };
+  auto isKept = [](Value) { return false; };
+  auto elements = [](Value value) {
+    return tensorType(value).getNumElements();
+  };
+  auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
+  FunctionOrder order;
+  order.form(block,
+             {isHere, views, isConstant, isKept, isMoved, elements, bytes});
+
+  // The first op of its group; an op that is in none is one by itself.
+  auto firstOf = [&](Operation *op) {
+    ArrayRef<Operation *> group = order.togetherWith(op);
+    return group.empty() ? op : group.front();
+  };
+  DenseSet<Value> written;
+  for (Operation &op : block) {
+    if (views.contains(&op))
+      continue;
+    for (OpOperand &operand : op.getOpOperands()) {
+      Value root = views.rootOf(operand.get());
+      Operation *maker = root.getDefiningOp();
+      if (!isAssignTarget(operand) && maker &&
+          (isTerminator(&op) || isa<dist::AssignOp>(op) ||
+           firstOf(maker) != firstOf(&op)))
+        written.insert(root);
+    }
+  }
+  DenseSet<std::pair<Operation *, Value>> read;
+  for (Operation &op : block) {
+    if (isa<SourceOpInterface, dist::AssignOp>(op) || isTerminator(&op))
+      continue;
+    OpTraffic &own = known[&op];
+    own.isFree = views.contains(&op) || isConstant(&op);
+    if (own.isFree)
+      continue;
+    Operation *first = firstOf(&op);
+    own.isLaunched = first == &op;
+    own.unread.resize(op.getNumOperands());
+    own.unwritten.resize(op.getNumResults());
+    for (OpOperand &operand : op.getOpOperands()) {
+      Value root = views.rootOf(operand.get());
+      Operation *maker = root.getDefiningOp();
+      if ((maker && firstOf(maker) == first) ||
+          !read.insert({first, root}).second)
+        own.unread.set(operand.getOperandNumber());
+    }
+    for (OpResult result : op.getResults())
+      if (!written.contains(result))
+        own.unwritten.set(result.getResultNumber());
+  }
+}
