@@ -19,8 +19,8 @@
 #define KERF_LIB_PLAN_MODEL_TRAFFIC_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace kerf::plan {
 
