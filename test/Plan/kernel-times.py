@@ -63,4 +63,9 @@ expect("a weight that is computed at load", "(float[256,512] x) => (float[256,10
        X + W + H, w=[512, 1024])
 expect("views", "(float[256,512] x) => (float[512,256] z) <int64[2] s = {512, 256}> { a = Exp(x) b = Reshape(a, s) z = Tanh(b) }",
        1, 2 * X)
+
+# Attention as one call, as compile has it.
+gpt2 = ["plan", pathlib.Path(sys.argv[2]) / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-1", "--precision=bf16", "--json"]
+apart, fused = (json.loads(kerf(*gpt2, *flags).stdout)["time"]["step_seconds"] for flags in ([], ["--fused-attention"]))
+checks.expect("fused attention", fused < apart, f"{fused} against {apart}")
 checks.finish()

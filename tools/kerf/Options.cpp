@@ -99,6 +99,10 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "or, on GPUs, tf32")
       ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16", "fp16"}))
       ->group(group);
+  app.add_flag("--fused-attention", o.fusedAttention,
+               "With --precision=bf16 or f16: attention as one call; fast "
+               "on GPUs, a plain loop on the CPU")
+      ->group(group);
   app.add_option("--plan", o.planFile, "Use this plan.json")->group(group);
   app.add_option("--solver", o.solver, "auto, brute-force or random")
       ->check(CLI::IsMember({"auto", "brute-force", "random"}))
@@ -219,10 +223,6 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
   app.add_flag("--no-kernel-cache", o.noKernelCache,
                "Compile each kernel, also those that commands before have "
                "compiled, and keep none (in ~/.cache/kerf)")
-      ->group("Code generation");
-  app.add_flag("--fused-attention", o.fusedAttention,
-               "With --precision=bf16 or f16: attention as one call; fast "
-               "on GPUs, a plain loop on the CPU")
       ->group("Code generation");
   app.add_flag("--host-kernels", o.hostKernels,
                "With GPUs: also compile each kernel for the CPU, so that the "
