@@ -19,9 +19,9 @@
 // A portion without hits ends behind `count`, at its only barrier. Reads the
 // indices once per block, the updates once.
 //
-// Invariants: lists and places within them depend on the indices alone. `counts`
-// is there twice, in turn: a warp may count the next portion while another still
-// reads these.
+// Invariants: lists and places within them depend on the indices alone.
+// `counts` is there twice, in turn: a warp may count the next portion while
+// another still reads these.
 //
 //===----------------------------------------------------------------------===//
 #include "CallKernel.h"
@@ -38,12 +38,13 @@ namespace kerf::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kWarp = 32, kWarps = kThreads / kWarp;
-constexpr int64_t kRows = kWarp;  ///< of a block, at most
-constexpr int64_t kSteps = 16;    ///< indices of a thread in a portion, at most
-constexpr int64_t kReads = 8;     ///< indices that a thread reads at once
-constexpr int64_t kUpdates = 8;   ///< updates that a thread reads at once
-constexpr int64_t kCopies = 4;    ///< rows that a thread copies at once
-constexpr int64_t kBlocks = 512;  ///< rows are divided among as many, if they can
+constexpr int64_t kRows = kWarp; ///< of a block, at most
+constexpr int64_t kSteps = 16;   ///< indices of a thread in a portion, at most
+constexpr int64_t kReads = 8;    ///< indices that a thread reads at once
+constexpr int64_t kUpdates = 8;  ///< updates that a thread reads at once
+constexpr int64_t kCopies = 4;   ///< rows that a thread copies at once
+constexpr int64_t kBlocks =
+    512; ///< rows are divided among as many, if they can
 constexpr int64_t kPlaceBits = 9; ///< of a hit: its place in the warp's part
 static_assert(kSteps * kWarp <= 1 << kPlaceBits);
 
@@ -107,8 +108,7 @@ private:
   V countBits(V x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x); }
   void barrier() { mlir::gpu::BarrierOp::create(b.ops, b.loc); }
   /// The final value of a loop over `start`.
-  V fold(V from, V to, int64_t step, V start,
-         llvm::function_ref<V(V, V)> body);
+  V fold(V from, V to, int64_t step, V start, llvm::function_ref<V(V, V)> body);
   /// What `body` gives, or `otherwise`.
   V valueIf(V condition, V otherwise, llvm::function_ref<V()> body);
   void loop(V to, llvm::function_ref<void(V)> body);
@@ -125,11 +125,11 @@ private:
   V indices, updates, dst, base;
 
   // How the work is divided.
-  int64_t width;   ///< elements of a row that a thread owns
-  int64_t side;    ///< threads beside each other in a row
-  int64_t height;  ///< rows of a block
-  int64_t groups;  ///< of threads; each owns every groups-th row of the block
-  int64_t steps;   ///< indices of a thread in a portion
+  int64_t width;  ///< elements of a row that a thread owns
+  int64_t side;   ///< threads beside each other in a row
+  int64_t height; ///< rows of a block
+  int64_t groups; ///< of threads; each owns every groups-th row of the block
+  int64_t steps;  ///< indices of a thread in a portion
   Type vector;
   unsigned bytes;
   V lane, warp, group, mine; ///< i32; `mine`: the thread owns elements
@@ -276,24 +276,22 @@ void ScatterEmitter::run(bool ownIndices) {
     return;
   if (ownIndices)
     indices = b.gep(indexType, indices, mul(outerIndex, count));
-  updates = b.gep(element, updates,
-                  add(mul(outerIndex, count * inner), columnStart));
+  updates =
+      b.gep(element, updates, add(mul(outerIndex, count * inner), columnStart));
   list = shared(half, kThreads * steps, "_list");
   sorted = shared(half, kThreads * steps, "_sorted");
   counts = shared(word, 2 * kThreads, "_counts");
   starts = shared(word, kRows, "_starts");
   ends = shared(word, kRows, "_ends");
-  loop(constant(llvm::divideCeil(count, kThreads * steps)), [&](V step) {
-    portion(step);
-  });
+  loop(constant(llvm::divideCeil(count, kThreads * steps)),
+       [&](V step) { portion(step); });
 }
 
 std::pair<V, V> ScatterEmitter::rowOf(V raw) {
   // Below the number of rows, i32 holds every row and its negative.
   Type type = rows <= INT32_MAX ? indexType : index;
   V limit = b.CreateTrunc(rowsHere, type);
-  V local =
-      b.CreateSub(b.CreateSExt(raw, type), b.CreateTrunc(firstRow, type));
+  V local = b.CreateSub(b.CreateSExt(raw, type), b.CreateTrunc(firstRow, type));
   V hit = b.CreateICmpULT(local, limit);
   if (!partial) {
     V fromEnd = add(local, b.integer(type, rows));
@@ -319,8 +317,8 @@ V ScatterEmitter::find(V start) {
           V exists = b.CreateICmpULT(at, constant(count));
           if (count % (kThreads * steps))
             at = b.CreateSelect(exists, at, constant(count - 1));
-          V raw = b.CreateLoad(indexType, b.gep(indexType, indices, at), 0,
-                               true);
+          V raw =
+              b.CreateLoad(indexType, b.gep(indexType, indices, at), 0, true);
           auto [local, hit] = rowOf(raw);
           if (count % (kThreads * steps))
             hit = b.CreateAnd(hit, exists);
@@ -337,8 +335,7 @@ V ScatterEmitter::find(V start) {
             V mask = ballot(hits[k]);
             V to = add(add(own, total), countBits(b.CreateAnd(mask, before)));
             branch(hits[k], [&] {
-              V hit =
-                  b.CreateOr(b.CreateShl(locals[k], kPlaceBits), places[k]);
+              V hit = b.CreateOr(b.CreateShl(locals[k], kPlaceBits), places[k]);
               b.CreateStore(b.CreateTrunc(hit, half), b.gep(half, list, to));
             });
             total = add(total, countBits(mask));
@@ -355,8 +352,7 @@ void ScatterEmitter::portion(V step) {
   NVVM::SyncWarpOp::create(b.ops, b.loc, number(-1));
   auto rowOfHit = [&](V hit) { return b.CreateLShr(hit, kPlaceBits); };
   V ofLane = fold(number(0), found, 1, number(0), [&](V at, V sum) {
-    V same =
-        b.CreateICmpEQ(rowOfHit(loadHalf(list, add(own, at))), lane);
+    V same = b.CreateICmpEQ(rowOfHit(loadHalf(list, add(own, at))), lane);
     return add(sum, b.CreateZExt(same, word));
   });
   V turn = mul(b.CreateAnd(b.CreateTrunc(step, word), number(1)), kThreads);
@@ -376,10 +372,10 @@ void ScatterEmitter::portion(V step) {
     // Hits of lower rows, by exchange between lanes.
     V lower = number(0), sum = total;
     for (int64_t distance = 1; distance < kWarp; distance *= 2) {
-      V theirs = mlir::gpu::ShuffleOp::create(b.ops, b.loc, sum, distance,
-                                              kWarp,
-                                              mlir::gpu::ShuffleMode::XOR)
-                     .getShuffleResult();
+      V theirs =
+          mlir::gpu::ShuffleOp::create(b.ops, b.loc, sum, distance, kWarp,
+                                       mlir::gpu::ShuffleMode::XOR)
+              .getShuffleResult();
       V above = b.CreateICmpNE(b.CreateAnd(lane, number(distance)), number(0));
       lower = add(lower, b.CreateSelect(above, theirs, number(0)));
       sum = add(sum, theirs);
@@ -430,21 +426,33 @@ void ScatterEmitter::combine(V start, V hitRows) {
   V target = cell(dst, rows, add(firstRow, wide(local)));
   V end = loadWord(ends, local);
   V old = b.CreateLoad(vector, target, bytes);
-  V value = fold(
-      loadWord(starts, local), end, kUpdates, old, [&](V at, V sum) -> V {
-        SmallVector<V> exists, values;
-        for (int64_t k = 0; k < kUpdates; ++k) {
-          V hit = add(at, number(k));
-          exists.push_back(b.CreateICmpULT(hit, end));
-          values.push_back(valueIf(exists[k], b.zero(vector), [&] {
-            V from = b.gep(element, source, offset(loadHalf(sorted, hit)));
-            return b.CreateLoad(vector, from, bytes, true);
-          }));
-        }
-        for (int64_t k = 0; k < kUpdates; ++k)
-          sum = b.CreateSelect(exists[k], combined(sum, values[k]), sum);
-        return sum;
-      });
+  auto update = [&](V hit) {
+    V from = b.gep(element, source, offset(loadHalf(sorted, hit)));
+    return b.CreateLoad(vector, from, bytes, true);
+  };
+  V first = loadWord(starts, local);
+  V full = add(first, b.CreateAnd(b.CreateSub(end, first), number(-kUpdates)));
+  // Without conditions, so that no load waits for another's.
+  V most = fold(first, full, kUpdates, old, [&](V at, V sum) -> V {
+    SmallVector<V> values;
+    for (int64_t k = 0; k < kUpdates; ++k)
+      values.push_back(update(add(at, number(k))));
+    for (V value : values)
+      sum = combined(sum, value);
+    return sum;
+  });
+  V value = fold(full, end, kUpdates, most, [&](V at, V sum) -> V {
+    SmallVector<V> exists, values;
+    for (int64_t k = 0; k < kUpdates; ++k) {
+      V hit = add(at, number(k));
+      exists.push_back(b.CreateICmpULT(hit, end));
+      values.push_back(
+          valueIf(exists[k], b.zero(vector), [&] { return update(hit); }));
+    }
+    for (int64_t k = 0; k < kUpdates; ++k)
+      sum = b.CreateSelect(exists[k], combined(sum, values[k]), sum);
+    return sum;
+  });
   b.CreateStore(value, target, bytes);
   scf::YieldOp::create(b.ops, b.loc, b.CreateAnd(left, less));
 }
