@@ -58,15 +58,23 @@ template <typename T> std::vector<T> draw(size_t count, uint64_t seed) {
   return values;
 }
 
+/// What indices are, instead of random ones of which some are out of range.
+struct Indices {
+  int64_t period = 0; ///< of first, first + step, ...
+  int64_t first = 0, step = 0;
+};
+
 template <typename T, typename I>
 void checkScatter(int64_t outer, int64_t rows, int64_t inner, int64_t count,
-                  bool partial, int base) {
+                  bool partial, int base, Indices which = {}) {
   auto updates = draw<T>(outer * count * inner, 1);
   auto start = draw<T>(outer * rows * inner, 2);
   std::vector<I> indices(count);
   std::mt19937_64 random(3);
   for (I &index : indices)
     index = static_cast<I>(random() % (2 * rows + 4)) - rows - 2;
+  for (int64_t at = 0; which.period && at < count; ++at)
+    indices[at] = which.first + at % which.period * which.step;
   std::string element = sizeof(T) == 8 ? "f64" : "f32";
   std::vector<std::string> types = {
       bufferOf(count, sizeof(I) == 8 ? "i64" : "i32"),
@@ -111,6 +119,31 @@ TEST(GpuCalls, ScatterAddInOrder) {
   checkScatter<double, int64_t>(3, 5, 7, 600, false, 0);
   checkScatter<float, int64_t>(1, 70, 1, 257, false, 0);
   checkScatter<float, int64_t>(1, 3, 1500, 20, false, 0);
+}
+
+/// All indices are equal, few rows have most of them, or none is a row.
+TEST(GpuCalls, ScatterAddOfSkewedIndices) {
+  checkScatter<float, int64_t>(1, 40, 20, 9000, false, 0, {1, 33, 0});
+  checkScatter<float, int64_t>(1, 40, 20, 4097, false, 1, {1, -40, 0});
+  checkScatter<float, int32_t>(1, 3, 1, 8192, false, 2, {3, -2, 1});
+  checkScatter<double, int64_t>(1, 1000, 2, 4095, true, 0, {7, 11, 1});
+  // Position embeddings.
+  checkScatter<float, int64_t>(1, 64, 8, 640, false, 0, {64, 0, 1});
+  for (bool partial : {false, true}) {
+    checkScatter<float, int64_t>(1, 40, 20, 9000, partial, 1, {1, 40, 0});
+    checkScatter<float, int64_t>(2, 40, 20, 300, partial, 0, {1, -41, 0});
+    checkScatter<float, int64_t>(1, 40, 20, 256, partial, 0, {4, INT64_MIN, 1});
+    checkScatter<float, int32_t>(1, 40, 20, 257, partial, 0, {1, INT32_MAX, 0});
+    // Rows of the end, unless partial.
+    checkScatter<float, int32_t>(1, 40, 20, 513, partial, 0, {40, -40, 1});
+  }
+}
+
+/// So many rows that a block owns 32, over several groups of threads.
+TEST(GpuCalls, ScatterAddToManyRows) {
+  checkScatter<float, int64_t>(1, 16390, 1, 5000, false, 0);
+  checkScatter<float, int32_t>(1, 16390, 64, 700, true, 1);
+  checkScatter<float, int64_t>(1, 16390, 16, 5000, false, 2, {11, 3, 4});
 }
 
 /// The result is added to another gradient, aside or in place.

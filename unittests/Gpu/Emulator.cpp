@@ -58,6 +58,8 @@ struct Hooks {
 
 constexpr size_t kStack = 128 << 10;
 constexpr uint32_t kWarp = 32;
+/// Distances of what is no shuffle, but lets a warp's threads meet as one does.
+constexpr uint32_t kBallot = ~0u, kWarpBarrier = ~1u;
 
 /// The threads of one block.
 class Block {
@@ -159,8 +161,12 @@ private:
           return "threads of a warp are at different shuffles";
         values.push_back(fibers[at].value);
       }
+      uint32_t votes = 0, distance = fibers[warp].distance;
+      for (size_t lane = 0; lane < kWarp; ++lane)
+        votes |= (values[lane] & 1) << lane;
       for (size_t at = warp; at < end; ++at) {
-        fibers[at].value = values[(at - warp) ^ fibers[at].distance];
+        fibers[at].value =
+            distance < kWarp ? values[(at - warp) ^ distance] : votes;
         fibers[at].state = State::Ready;
       }
       any = true;
@@ -243,6 +249,12 @@ bool Emulator::take(Entry entry, const std::string &name) {
     Type *type = hooksType->getElementType(field);
     return b.CreateLoad(type, b.CreateStructGEP(hooksType, hooks, field));
   };
+  auto meetInWarp = [&](Value *value, Value *distance) {
+    entry.meets = true;
+    auto *type = FunctionType::get(b.getInt32Ty(),
+                                   {b.getInt32Ty(), b.getInt32Ty()}, false);
+    return b.CreateCall(type, hook(3), {value, distance});
+  };
   for (GlobalVariable &global : module.globals())
     if (global.getAddressSpace() == 3) {
       // As a GPU's shared memory: without a value, and seen from outside.
@@ -284,13 +296,15 @@ bool Emulator::take(Entry entry, const std::string &name) {
           b.CreateCall(FunctionType::get(b.getVoidTy(), false), hook(2));
         }
       } else if (callee.starts_with("llvm.nvvm.shfl.sync.bfly")) {
-        entry.meets = true;
         Value *value = b.CreateBitCast(call->getArgOperand(1), b.getInt32Ty());
-        auto *type = FunctionType::get(b.getInt32Ty(),
-                                       {b.getInt32Ty(), b.getInt32Ty()}, false);
-        result = b.CreateBitCast(
-            b.CreateCall(type, hook(3), {value, call->getArgOperand(2)}),
-            call->getType());
+        result = b.CreateBitCast(meetInWarp(value, call->getArgOperand(2)),
+                                 call->getType());
+      } else if (callee == "llvm.nvvm.vote.ballot.sync") {
+        Value *vote = b.CreateZExt(call->getArgOperand(1), b.getInt32Ty());
+        result = meetInWarp(vote, b.getInt32(kBallot));
+      } else if (callee == "llvm.nvvm.bar.warp.sync") {
+        if (!dropBarriers)
+          meetInWarp(b.getInt32(0), b.getInt32(kWarpBarrier));
       } else {
         errs() << "unknown intrinsic " << callee << "\n";
         return false;

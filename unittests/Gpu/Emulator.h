@@ -4,16 +4,16 @@
 // one.
 //
 // Idea: the very LLVM IR from which PTX is made is compiled for this CPU, with
-// the few things that are a GPU's own (thread and block numbers, barriers,
-// shuffles) turned into calls. Each thread of a block is a fiber; between two
-// points where threads meet, fibers run one after the other in random order, so
-// that a missing barrier gives wrong results. Blocks run in random order, too,
-// and find garbage in shared memory.
+// the few things that are a GPU's own (thread and block numbers, barriers of
+// blocks and warps, shuffles, ballots) turned into calls. Each thread of a
+// block is a fiber; between two points where threads meet, fibers run one after
+// the other in random order, so that a missing barrier gives wrong results.
+// Blocks run in random order, too, and find garbage in shared memory.
 //
-// Errors: a barrier that not all threads of the block reach, a shuffle that not
-// all threads of a warp reach with the same distance, an access outside of a
-// buffer (which ends at a page that may not be touched), a vector access that
-// is not aligned.
+// Errors: a barrier that not all threads of the block (or warp) reach, a
+// shuffle or ballot that not all threads of a warp reach with the same
+// distance, an access outside of a buffer (which ends at a page that may not be
+// touched), a vector access that is not aligned.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_UNITTESTS_GPU_EMULATOR_H

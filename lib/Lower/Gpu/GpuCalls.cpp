@@ -1,11 +1,5 @@
 //===- GpuCalls.cpp - library calls that are kernels on GPUs --------------===//
 //
-// scatter_add, scatter: a block owns some rows of the result. It goes through
-// all indices in portions, puts into shared memory which of its rows each
-// names, and adds (or multiplies, ...) the rows of the updates in their order;
-// an element is only ever touched by one thread. Reads the indices once per
-// block, the updates once.
-//
 // top_k: a thread owns an element of a row and counts those that come before
 // it, which is its place in the result.
 //
@@ -29,7 +23,7 @@ namespace kerf::cuda {
 
 namespace {
 
-constexpr int64_t kThreads = 256, kRowsOfBlock = 32;
+constexpr int64_t kThreads = 256;
 
 class CallEmitter : CallKernel {
 public:
@@ -39,16 +33,6 @@ public:
     element = call.getResultType();
   }
 
-  GpuLaunch emit(exec::ScatterAddOp op) {
-    scatter(op, op.getBase() ? pointerOf(*op.getBaseMutable().begin()) : V(),
-            exec::ScatterKind::Add, /*ownIndices=*/false);
-    return finish();
-  }
-  GpuLaunch emit(exec::ScatterOp op) {
-    scatter(op, pointerOf(op.getBaseMutable()), op.getUpdate(),
-            /*ownIndices=*/true);
-    return finish();
-  }
   GpuLaunch emit(exec::TopKOp op) {
     topK(op);
     return finish();
@@ -98,20 +82,7 @@ private:
     body(loop.getInductionVar());
   }
   V less(V x, int64_t limit) { return b.CreateICmpULT(x, constant(limit)); }
-  V sharedWords(int64_t count) {
-    OpBuilder::InsertionGuard guard(b.ops);
-    b.ops.setInsertionPointToStart(module.getBody());
-    auto global = LLVM::GlobalOp::create(
-        b.ops, b.loc, LLVM::LLVMArrayType::get(b.getInt32Ty(), count), false,
-        LLVM::Linkage::Internal, (name + "_s").str(), Attribute(), 16, 3);
-    b.ops.setInsertionPointToStart(&function.getBody().front());
-    return LLVM::AddressOfOp::create(b.ops, b.loc, global);
-  }
 
-  /// `ownIndices`: each outer index has indices of its own.
-  template <typename Op>
-  void scatter(Op op, V base, exec::ScatterKind kind, bool ownIndices);
-  V combined(exec::ScatterKind kind, V x, V update);
   void topK(exec::TopKOp op);
   /// x > y, where NaN is larger than every number.
   V larger(V x, V y);
@@ -133,121 +104,6 @@ private:
   int64_t batch = 0, channels = 0;
   bool countPadding = false;
 };
-
-//===----------------------------------------------------------------------===//
-// Rows by index
-//===----------------------------------------------------------------------===//
-
-Value CallEmitter::combined(exec::ScatterKind kind, V x, V update) {
-  bool isFloat = isa<FloatType>(element);
-  auto keepUnless = [&](V replaces) {
-    return b.CreateSelect(replaces, update, x);
-  };
-  switch (kind) {
-  case exec::ScatterKind::Set:
-    return update;
-  case exec::ScatterKind::Add:
-    return isFloat ? b.CreateFAdd(x, update) : b.CreateAdd(x, update);
-  case exec::ScatterKind::Mul:
-    return isFloat ? b.CreateFMul(x, update) : b.CreateMul(x, update);
-  case exec::ScatterKind::Min:
-    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOLT(update, x),
-                                           b.CreateFCmpUNO(update, update))
-                              : b.CreateICmpSLT(update, x));
-  case exec::ScatterKind::Max:
-    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOGT(update, x),
-                                           b.CreateFCmpUNO(update, update))
-                              : b.CreateICmpSLT(x, update));
-  }
-  llvm_unreachable("bad ScatterKind");
-}
-
-template <typename Op>
-void CallEmitter::scatter(Op op, V base, exec::ScatterKind kind,
-                          bool ownIndices) {
-  auto outer = static_cast<int64_t>(op.getOuter()),
-       rows = static_cast<int64_t>(op.getRows()),
-       inner = static_cast<int64_t>(op.getInner()),
-       count = static_cast<int64_t>(op.getCount());
-  bool partial = op.getPartial();
-  Type indexType = exec::elementType(op.getIndices());
-  V indices = pointerOf(op.getIndicesMutable()),
-    updates = pointerOf(op.getUpdatesMutable()),
-    dst = pointerOf(op.getDstMutable());
-  int64_t width = 128 / b.bitsOf(element);
-  while (inner % width)
-    width /= 2;
-  int64_t columns = inner / width;
-  // Threads over columns, and, where these are few, over rows.
-  int64_t side = std::min<int64_t>(llvm::PowerOf2Ceil(columns), kThreads);
-  int64_t groups = std::min(kThreads / side, kRowsOfBlock);
-  int64_t portions = llvm::divideCeil(columns, side);
-  int64_t parts = llvm::divideCeil(rows, kRowsOfBlock);
-  launch.grid = {outer * parts * portions, 1, 1};
-  launch.block = {kThreads, 1, 1};
-  V thread = threadId(), block = blockId();
-  V column = add(mul(b.CreateURem(block, constant(portions)), side),
-                 b.CreateURem(thread, constant(side)));
-  V rest = b.CreateUDiv(block, constant(portions));
-  V firstRow = mul(b.CreateURem(rest, constant(parts)), kRowsOfBlock);
-  V outerIndex = b.CreateUDiv(rest, constant(parts));
-  V group = b.CreateUDiv(thread, constant(side));
-  V mine = b.CreateAnd(less(column, columns), less(group, groups));
-  Type vector = b.vectorOf(element, width);
-  unsigned bytes = b.bitsOf(element) / 8 * width;
-  auto cell = [&](V pointer, int64_t height, V row) {
-    V flat =
-        add(mul(add(mul(outerIndex, height), row), inner), mul(column, width));
-    return b.gep(element, pointer, flat);
-  };
-  loop(kRowsOfBlock / groups, [&](V step) {
-    V row = add(firstRow, add(mul(step, groups), group));
-    branch(b.CreateAnd(mine, less(row, rows)), [&] {
-      V value = base ? b.CreateLoad(vector, cell(base, rows, row), bytes)
-                     : b.zero(vector);
-      b.CreateStore(value, cell(dst, rows, row), bytes);
-    });
-  });
-  V list = sharedWords(kThreads);
-  V none = b.getInt32(-1);
-  loop(llvm::divideCeil(count, kThreads), [&](V portion) {
-    V start = mul(portion, kThreads);
-    V own = add(start, thread);
-    V place = b.gep(b.getInt32Ty(), list, thread);
-    b.CreateStore(none, place);
-    branch(less(own, count), [&] {
-      V at = ownIndices ? add(mul(outerIndex, count), own) : own;
-      V raw = b.CreateLoad(indexType, b.gep(indexType, indices, at), 0, true);
-      V row = b.CreateSExtOrTrunc(raw, index);
-      if (!partial)
-        row = b.CreateSelect(b.CreateICmpSLT(row, constant(0)),
-                             add(row, constant(rows)), row);
-      V local = b.CreateSub(row, firstRow);
-      V here = b.CreateAnd(less(row, rows), less(local, kRowsOfBlock));
-      branch(here, [&] {
-        b.CreateStore(b.CreateTrunc(local, b.getInt32Ty()), place);
-      });
-    });
-    mlir::gpu::BarrierOp::create(b.ops, b.loc);
-    branch(mine, [&] {
-      loop(kThreads, [&](V at) {
-        V local = b.CreateLoad(b.getInt32Ty(), b.gep(b.getInt32Ty(), list, at));
-        V wide = b.CreateSExt(local, index);
-        V ours = b.CreateAnd(
-            b.CreateICmpNE(local, none),
-            b.CreateICmpEQ(b.CreateURem(wide, constant(groups)), group));
-        branch(ours, [&] {
-          V target = cell(dst, rows, add(firstRow, wide));
-          V update = b.CreateLoad(vector, cell(updates, count, add(start, at)),
-                                  bytes, true);
-          V old = b.CreateLoad(vector, target, bytes);
-          b.CreateStore(combined(kind, old, update), target, bytes);
-        });
-      });
-    });
-    mlir::gpu::BarrierOp::create(b.ops, b.loc);
-  });
-}
 
 Value CallEmitter::larger(V x, V y) {
   if (!isa<FloatType>(x.getType()))
@@ -425,8 +281,9 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
   return llvm::TypeSwitch<Operation *, FailureOr<GpuLaunch>>(call)
       .Case<exec::AttentionOp, exec::AttentionGradientOp>(
           [&](auto op) { return emitAttention(op, module, name); })
-      .Case<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
-            exec::MaxPoolGradientOp, exec::AvgPoolGradientOp>(
+      .Case<exec::ScatterAddOp, exec::ScatterOp>(
+          [&](auto op) { return emitScatter(op, module, name); })
+      .Case<exec::TopKOp, exec::MaxPoolGradientOp, exec::AvgPoolGradientOp>(
           [&](auto op) { return CallEmitter(call, module, name).emit(op); })
       .Default([](Operation *) { return failure(); });
 }

@@ -27,6 +27,12 @@ GpuLaunch emitAttention(exec::AttentionOp call, mlir::gpu::GPUModuleOp module,
 GpuLaunch emitAttention(exec::AttentionGradientOp call,
                         mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 
+/// The same for rows changed by index (GpuScatter.cpp).
+GpuLaunch emitScatter(exec::ScatterAddOp call, mlir::gpu::GPUModuleOp module,
+                      llvm::StringRef name);
+GpuLaunch emitScatter(exec::ScatterOp call, mlir::gpu::GPUModuleOp module,
+                      llvm::StringRef name);
+
 /// The product, if a call has a kernel for its last post-op; else null (see
 /// GpuEpilogue.cpp). The kernel's code, and which of the call's buffers are
 /// that kernel's.
