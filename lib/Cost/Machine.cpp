@@ -39,6 +39,22 @@ llvm::StringRef kerf::cost::toString(ComputeClass kind) {
   llvm_unreachable("bad ComputeClass");
 }
 
+llvm::StringRef kerf::cost::toString(ElementKind kind) {
+  switch (kind) {
+  case ElementKind::Other:
+    return "other";
+  case ElementKind::F64:
+    return "f64";
+  case ElementKind::F32:
+    return "f32";
+  case ElementKind::F16:
+    return "f16";
+  case ElementKind::BF16:
+    return "bf16";
+  }
+  llvm_unreachable("bad ElementKind");
+}
+
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
@@ -226,6 +242,13 @@ llvm::Expected<Machine> kerf::cost::parseMachine(llvm::StringRef text,
     entry.number("flops_per_second", rate.flopsPerSecond, true, true);
     entry.number("bytes_per_second", rate.bytesPerSecond, true, true);
     entry.number("latency_seconds", rate.latencySeconds, false);
+    if (schema != machineSchema.text(1)) {
+      Reader typed = entry.object_("flops_per_second_by_type");
+      for (unsigned j = 1; j < kNumElementKinds; ++j)
+        typed.number(toString(static_cast<ElementKind>(j)),
+                     rate.typedFlopsPerSecond[j], true);
+      typed.finish();
+    }
     entry.finish();
   }
   compute.finish();
@@ -268,12 +291,32 @@ static void writeLink(json::OStream &out, llvm::StringRef name,
   });
 }
 
+static bool hasTypes(const Throughput &rate) {
+  return llvm::any_of(rate.typedFlopsPerSecond,
+                      [](double flops) { return flops > 0; });
+}
+
+static void writeTypes(json::OStream &out, const Throughput &rate) {
+  if (!hasTypes(rate))
+    return;
+  out.attributeObject("flops_per_second_by_type", [&] {
+    for (unsigned j = 1; j < kNumElementKinds; ++j)
+      if (rate.typedFlopsPerSecond[j] > 0)
+        out.attribute(toString(static_cast<ElementKind>(j)),
+                      rate.typedFlopsPerSecond[j]);
+  });
+}
+
 std::string kerf::cost::writeMachine(const Machine &machine) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   json::OStream out(stream, /*IndentSize=*/2);
   out.object([&] {
-    out.attribute("schema", machineSchema.text());
+    // Without rates by type it is what version 1 has.
+    out.attribute("schema",
+                  machineSchema.text(llvm::any_of(machine.throughput, hasTypes)
+                                         ? machineSchema.version
+                                         : 1));
     out.attribute("name", machine.name);
     if (!machine.description.empty())
       out.attribute("description", machine.description);
@@ -299,6 +342,7 @@ std::string kerf::cost::writeMachine(const Machine &machine) {
           out.attribute("flops_per_second", rate.flopsPerSecond);
           out.attribute("bytes_per_second", rate.bytesPerSecond);
           out.attribute("latency_seconds", rate.latencySeconds);
+          writeTypes(out, rate);
         });
       }
     });

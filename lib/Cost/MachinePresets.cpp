@@ -30,17 +30,39 @@ static Throughput &rateOf(Machine &machine, ComputeClass kind) {
 // GPUs
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// Peaks of products by type, as data sheets have them. bf16 and f16 are the
+/// same; f32 is not rounded to TF32 (the runtime's default).
+struct ProductFlops {
+  double half, f32, f64;
+};
+} // namespace
+
+static void setProducts(Throughput &rate, const ProductFlops &peak,
+                        double share) {
+  auto set = [&](ElementKind kind, double flops) {
+    rate.typedFlopsPerSecond[static_cast<unsigned>(kind)] = share * flops;
+  };
+  set(ElementKind::F64, peak.f64);
+  set(ElementKind::F32, peak.f32);
+  set(ElementKind::F16, peak.half);
+  set(ElementKind::BF16, peak.half);
+}
+
 /// `vectorFlops`: float32 outside the matrix units.
-static void setGPU(Machine &machine, double matrixFlops, double vectorFlops,
-                   double memoryBytesPerSecond, int64_t memoryBytes) {
+static void setGPU(Machine &machine, const ProductFlops &peak,
+                   double vectorFlops, double memoryBytesPerSecond, int64_t memoryBytes) {
   double memory = 0.85 * memoryBytesPerSecond;
   double launch = 3 * kMicro;
   machine.memoryBytesPerDevice = memoryBytes;
   rateOf(machine, ComputeClass::Elementwise) = {vectorFlops, memory, launch};
   rateOf(machine, ComputeClass::Row) = {vectorFlops, memory, launch};
-  rateOf(machine, ComputeClass::Matmul) = {0.7 * matrixFlops, memory, launch};
-  rateOf(machine, ComputeClass::Convolution) = {0.55 * matrixFlops, memory,
-                                                launch};
+  Throughput &matmul = rateOf(machine, ComputeClass::Matmul);
+  matmul = {0.7 * peak.half, memory, launch};
+  setProducts(matmul, peak, 0.7);
+  Throughput &convolution = rateOf(machine, ComputeClass::Convolution);
+  convolution = {0.55 * peak.half, memory, launch};
+  setProducts(convolution, peak, 0.55);
   rateOf(machine, ComputeClass::Gather) = {vectorFlops, 0.5 * memory, launch};
 }
 
@@ -49,7 +71,9 @@ namespace {
 /// the figures: docs/CostModel.md.
 struct GpuKind {
   llvm::StringLiteral name, text;
-  double matrixFlops, vectorFlops, memoryBytesPerSecond;
+  ProductFlops products;
+  double vectorFlops;
+  double memoryBytesPerSecond;
   int64_t memoryBytes;
   double linkBytesPerSecond; ///< inside a node
   double linkLatencySeconds;
@@ -58,20 +82,51 @@ struct GpuKind {
 } // namespace
 
 static constexpr GpuKind kGpuKinds[] = {
-    {"h100", "H100 SXM, NVLink 4, NDR400 per GPU", 989 * kTera, 60 * kTera,
-     3.35 * kTera, 80 * kGiB, 365 * kGiga, 2 * kMicro, 50 * kGiga},
-    {"h200", "H200 SXM, NVLink 4, NDR400 per GPU", 989 * kTera, 60 * kTera,
-     4.8 * kTera, 141 * int64_t(1'000'000'000), 365 * kGiga, 2 * kMicro,
+    {"h100",
+     "H100 SXM, NVLink 4, NDR400 per GPU",
+     {989 * kTera, 67 * kTera, 67 * kTera},
+     60 * kTera,
+     3.35 * kTera,
+     80 * kGiB,
+     365 * kGiga,
+     2 * kMicro,
      50 * kGiga},
-    {"a100-40gb", "A100 SXM of 40 GB, NVLink 3, HDR200 per GPU", 312 * kTera,
-     17.5 * kTera, 1.555 * kTera, 40 * kGiB, 243 * kGiga, 2 * kMicro,
+    {"h200",
+     "H200 SXM, NVLink 4, NDR400 per GPU",
+     {989 * kTera, 67 * kTera, 67 * kTera},
+     60 * kTera,
+     4.8 * kTera,
+     141 * int64_t(1'000'000'000),
+     365 * kGiga,
+     2 * kMicro,
+     50 * kGiga},
+    {"a100-40gb",
+     "A100 SXM of 40 GB, NVLink 3, HDR200 per GPU",
+     {312 * kTera, 19.5 * kTera, 19.5 * kTera},
+     17.5 * kTera,
+     1.555 * kTera,
+     40 * kGiB,
+     243 * kGiga,
+     2 * kMicro,
      25 * kGiga},
-    {"a100-80gb", "A100 SXM of 80 GB, NVLink 3, HDR200 per GPU", 312 * kTera,
-     17.5 * kTera, 2.039 * kTera, 80 * kGiB, 243 * kGiga, 2 * kMicro,
+    {"a100-80gb",
+     "A100 SXM of 80 GB, NVLink 3, HDR200 per GPU",
+     {312 * kTera, 19.5 * kTera, 19.5 * kTera},
+     17.5 * kTera,
+     2.039 * kTera,
+     80 * kGiB,
+     243 * kGiga,
+     2 * kMicro,
      25 * kGiga},
-    {"l40s", "L40S cards on PCIe 4 x16, one 100GbE port", 362 * kTera,
-     82 * kTera, 0.864 * kTera, 48 * int64_t(1'000'000'000), 27.5 * kGiga,
-     4 * kMicro, 0}};
+    {"l40s",
+     "L40S cards on PCIe 4 x16, one 100GbE port",
+     {362 * kTera, 91.6 * kTera, 1.4 * kTera},
+     82 * kTera,
+     0.864 * kTera,
+     48 * int64_t(1'000'000'000),
+     27.5 * kGiga,
+     4 * kMicro,
+     0}};
 
 /// What NVLink 4 reached on eight H200s.
 static void setMeasuredCurve(Link &link) {
@@ -93,7 +148,7 @@ static Machine gpuNodes(const GpuKind &gpu, int64_t perNode, int64_t nodes) {
   Machine machine;
   machine.nodes = nodes;
   machine.devicesPerNode = perNode;
-  setGPU(machine, gpu.matrixFlops, gpu.vectorFlops, gpu.memoryBytesPerSecond,
+  setGPU(machine, gpu.products, gpu.vectorFlops, gpu.memoryBytesPerSecond,
          gpu.memoryBytes);
   machine.local.latencySeconds = gpu.linkLatencySeconds;
   machine.local.bytesPerSecond = gpu.linkBytesPerSecond;
@@ -112,7 +167,8 @@ static Machine gpuNodes(const GpuKind &gpu, int64_t perNode, int64_t nodes) {
 
 /// One PCIe 5 card with an H100's silicon, as in workstations and hosts.
 static void setPCIeCard(Machine &machine) {
-  setGPU(machine, 756 * kTera, 48 * kTera, 2.0 * kTera, 80 * kGiB);
+  setGPU(machine, {756 * kTera, 51 * kTera, 51 * kTera}, 48 * kTera,
+         2.0 * kTera, 80 * kGiB);
 }
 
 static Machine pcieBox() {

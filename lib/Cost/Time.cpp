@@ -261,14 +261,16 @@ int64_t kerf::cost::worthPackingBytes(const Machine &machine,
 //===----------------------------------------------------------------------===//
 
 double kerf::cost::computeSeconds(const Machine &machine, ComputeClass kind,
-                                  int64_t flops, int64_t bytesTouched) {
+                                  int64_t flops, int64_t bytesTouched,
+                                  ElementKind elements) {
   if (kind == ComputeClass::View)
     return 0;
   const Throughput &rate = machine.throughput[static_cast<unsigned>(kind)];
   double cores = coreShare(machine);
   double arithmetic = 0, memory = 0;
-  if (rate.flopsPerSecond > 0)
-    arithmetic = cores * static_cast<double>(flops) / rate.flopsPerSecond;
+  double flopsPerSecond = rate.flopsPerSecondOf(elements);
+  if (flopsPerSecond > 0)
+    arithmetic = cores * static_cast<double>(flops) / flopsPerSecond;
   if (rate.bytesPerSecond > 0)
     memory = std::max(cores, memoryShare(machine)) *
              static_cast<double>(bytesTouched) / rate.bytesPerSecond;

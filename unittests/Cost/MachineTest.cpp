@@ -45,6 +45,69 @@ TEST(Machine, RoundTrip) {
   }
 }
 
+constexpr const char *kRates =
+    R"({"flops_per_second": 8, "bytes_per_second": 4})";
+
+/// A file of one device whose products have some more members.
+std::string withMatmul(llvm::StringRef members, int version = 2) {
+  std::string text = "{\"schema\": \"kerf.machine/" + std::to_string(version) +
+                     R"(", "name": "one", "nodes": 1, "devices_per_node": 1,
+    "compute": {)";
+  for (const char *kind : {"elementwise", "row", "convolution", "gather"})
+    text += "\"" + std::string(kind) + "\": " + kRates + ", ";
+  return text + R"("matmul": {"flops_per_second": 8, "bytes_per_second": 4)" +
+         members.str() + "}}}";
+}
+
+// A file with one number per class means what it did: all types and sizes at
+// that rate, and it is written as it was read.
+TEST(Machine, OneRatePerClass) {
+  Machine machine = llvm::cantFail(parseMachine(withMatmul(""), "m.json"));
+  const Throughput &rate = machine.throughput[unsigned(ComputeClass::Matmul)];
+  for (auto kind : {ElementKind::Other, ElementKind::F64, ElementKind::F32,
+                    ElementKind::F16, ElementKind::BF16})
+    EXPECT_EQ(rate.flopsPerSecondOf(kind), 8);
+  // It is written as version 1 has it, which earlier programs read.
+  std::string text = writeMachine(machine);
+  EXPECT_EQ(text.find("by_type"), std::string::npos);
+  EXPECT_NE(text.find("\"kerf.machine/1\""), std::string::npos);
+}
+
+TEST(Machine, RatesByType) {
+  Machine machine =
+      llvm::cantFail(parseMachine(withMatmul(R"(,
+        "flops_per_second_by_type": {"f32": 2, "bf16": 16})"),
+                                  "m.json"));
+  for (int i = 0; i < 2; ++i) { // as read, and as written and read again
+    const Throughput &rate = machine.throughput[unsigned(ComputeClass::Matmul)];
+    EXPECT_EQ(rate.flopsPerSecondOf(ElementKind::F32), 2);
+    EXPECT_EQ(rate.flopsPerSecondOf(ElementKind::BF16), 16);
+    EXPECT_EQ(rate.flopsPerSecondOf(ElementKind::F16), 8);
+    machine = llvm::cantFail(parseMachine(writeMachine(machine), "m.json"));
+  }
+}
+
+TEST(Machine, RateErrors) {
+  auto error = [](llvm::StringRef members) {
+    return errorOf(withMatmul(members));
+  };
+  std::string at = "m.json: compute.matmul.flops_per_second_by_type: ";
+  EXPECT_EQ(error(R"(, "flops_per_second_by_type": {"f32": 0})"),
+            at + "\"f32\" is 0, expected more than 0");
+  EXPECT_EQ(error(R"(, "flops_per_second_by_type": {"f64": -2})"),
+            at + "\"f64\" is -2, expected more than 0");
+  EXPECT_EQ(error(R"(, "flops_per_second_by_type": {"bfloat16": 2})"),
+            at + "unknown member \"bfloat16\", expected one of f64, f32, f16, "
+                 "bf16");
+  EXPECT_EQ(errorOf(withMatmul(R"(, "flops_per_second_by_type": {"f32": 2})", 1)),
+            "m.json: compute.matmul: unknown member "
+            "\"flops_per_second_by_type\", expected one of flops_per_second, "
+            "bytes_per_second, latency_seconds");
+  EXPECT_EQ(error(R"(, "flops_per_second_by_type": 7)"),
+            "m.json: compute.matmul: \"flops_per_second_by_type\" is not an "
+            "object");
+}
+
 TEST(Machine, PresetSizes) {
   EXPECT_EQ(preset("cpu").numDevices(), 2);
   EXPECT_EQ(preset("cpu", 8).numDevices(), 8);

@@ -136,6 +136,57 @@ TEST(Time, Compute) {
   EXPECT_DOUBLE_EQ(computeSeconds(machine, ComputeClass::Matmul, 1000, 1), 44);
 }
 
+TEST(Time, ComputeByType) {
+  Machine machine;
+  Throughput &rate = machine.throughput[unsigned(ComputeClass::Matmul)];
+  rate = {100, 10, 1};
+  rate.typedFlopsPerSecond[unsigned(ElementKind::F32)] = 20;
+  auto seconds = [&](int64_t flops, int64_t bytes, ElementKind kind) {
+    return computeSeconds(machine, ComputeClass::Matmul, flops, bytes, kind);
+  };
+  EXPECT_DOUBLE_EQ(seconds(1000, 1, ElementKind::BF16), 1 + 10);
+  EXPECT_DOUBLE_EQ(seconds(1000, 1, ElementKind::F32), 1 + 50);
+  EXPECT_DOUBLE_EQ(seconds(1000, 1000, ElementKind::F32), 1 + 100);
+}
+
+// What bounds rely on, in all presets: more work takes no less time, and a
+// device that has an Nth of the work takes at least an Nth of the time.
+TEST(Time, LessWorkTakesNoLonger) {
+  for (llvm::StringRef name : {"h100-1", "a100-80gb-1", "l40s-1", "pcie-8"})
+    for (auto kind : {ComputeClass::Matmul, ComputeClass::Convolution})
+      for (auto elements : {ElementKind::F64, ElementKind::F32,
+                            ElementKind::BF16, ElementKind::Other}) {
+        Machine machine = preset(name);
+        double before = 0;
+        for (int64_t flops = 0; flops < (int64_t(1) << 44);
+             flops = 3 * flops + 1) {
+          int64_t bytes = flops / 100;
+          double seconds =
+              computeSeconds(machine, kind, flops, bytes, elements);
+          EXPECT_GE(seconds, before);
+          before = seconds;
+          for (int64_t n : {2, 3, 8})
+            EXPECT_GE(n * computeSeconds(machine, kind, (flops + n - 1) / n,
+                                         (bytes + n - 1) / n, elements),
+                      seconds * (1 - 1e-12));
+        }
+      }
+}
+
+// An H100 from its data sheet: 67 TFLOP/s in f32 and 989 in bf16, of which 70%
+// are counted; 2 * 8192^3 operations.
+TEST(Time, H100ByType) {
+  Machine machine = preset("h100-1");
+  int64_t flops = int64_t(1) << 40;
+  auto seconds = [&](ElementKind kind) {
+    return computeSeconds(machine, ComputeClass::Matmul, flops, 0, kind);
+  };
+  EXPECT_NEAR(seconds(ElementKind::BF16), 3e-6 + double(flops) / (0.7 * 989e12),
+              1e-12);
+  EXPECT_NEAR(seconds(ElementKind::F32), 3e-6 + double(flops) / (0.7 * 67e12),
+              1e-12);
+}
+
 // 2T(124M) flops of GPT-2 on one core of the cpu preset lie where oneDNN's
 // measured 64 ms on two threads put them.
 TEST(Time, CPUPresetIsPlausible) {

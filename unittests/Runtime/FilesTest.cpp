@@ -188,6 +188,17 @@ TEST(Schemas, NameBothVersions) {
               "is \"" + std::string(other) + "\", expected \"kerf.sample/9\"");
 }
 
+TEST(Schemas, OlderVersionsThatAreRead) {
+  constexpr kerf::Schema schema{"kerf.sample", 11, "make it again", 9};
+  auto mismatch = [&](const char *found) {
+    return kerf::schemaMismatch(schema, found);
+  };
+  for (const char *read : {"kerf.sample/9", "kerf.sample/10", "kerf.sample/11"})
+    EXPECT_EQ(mismatch(read), "");
+  EXPECT_THAT(mismatch("kerf.sample/8"), HasSubstr("older than"));
+  EXPECT_THAT(mismatch("kerf.sample/12"), HasSubstr("newer than"));
+}
+
 TEST(Safetensors, ReadsAndRefuses) {
   std::string good =
       R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";

@@ -28,11 +28,24 @@ enum class ComputeClass { View, Elementwise, Row, Matmul, Convolution, Gather };
 constexpr unsigned kNumComputeClasses = 6;
 llvm::StringRef toString(ComputeClass kind);
 
+/// What elements an op computes with, where that changes its speed. `Other`:
+/// integers, bytes, mixtures.
+enum class ElementKind { Other, F64, F32, F16, BF16 };
+constexpr unsigned kNumElementKinds = 5;
+llvm::StringRef toString(ElementKind kind);
+
 struct Throughput {
   double flopsPerSecond = 0; ///< reachable, not peak
   double bytesPerSecond = 0; ///< of memory, reachable
   /// Per call: launch, thread team, library entry.
   double latencySeconds = 0;
+  /// By ElementKind; 0: `flopsPerSecond`.
+  std::array<double, kNumElementKinds> typedFlopsPerSecond = {};
+
+  double flopsPerSecondOf(ElementKind kind) const {
+    double own = typedFlopsPerSecond[static_cast<unsigned>(kind)];
+    return own > 0 ? own : flopsPerSecond;
+  }
 };
 
 struct Link {

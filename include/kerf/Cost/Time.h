@@ -3,7 +3,8 @@
 // Communication: steps * latency + bytes / bandwidth on the links that a group
 // of ranks spans, in one or two levels. Compute: a roofline per class of op,
 //     seconds = latency + max(flops / F, bytes / B),
-// with F and B divided among ranks that share cores.
+// with F that of the type of its elements, and F and B divided among ranks that
+// share cores.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_COST_TIME_H
@@ -63,9 +64,12 @@ int64_t worthwhileBytes(const Machine &machine, CollectiveKind kind,
 int64_t worthPackingBytes(const Machine &machine, CollectiveKind kind,
                           const GroupPlacement &group);
 
-/// Seconds of one op on one rank while all ranks of the machine work.
+/// Seconds of one op on one rank while all ranks of the machine work. Grows
+/// with flops and bytes, and an Nth of both takes at least an Nth of the time:
+/// bounds that divide work among devices rely on it.
 double computeSeconds(const Machine &machine, ComputeClass kind, int64_t flops,
-                      int64_t bytesTouched);
+                      int64_t bytesTouched,
+                      ElementKind elements = ElementKind::Other);
 
 } // namespace kerf::cost
 

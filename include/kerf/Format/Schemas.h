@@ -1,9 +1,10 @@
 //===- Schemas.h - names and versions of file formats -----------*- C++ -*-===//
 //
 // Every file that Kerf writes for a later command says its format and the
-// format's version, as "kerf.plan/1". A reader takes its own version alone:
-// what another one means is not guessed (docs/Compatibility.md). Includes only
-// the C++ library, since the runtime includes this file.
+// format's version, as "kerf.plan/1". A reader takes its own version, and older
+// ones where it says so (`oldest`): what another one means is not guessed
+// (docs/Compatibility.md). Includes only the C++ library, since the runtime
+// includes this file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_FORMAT_SCHEMAS_H
@@ -20,9 +21,13 @@ struct Schema {
   int version;
   /// What the user of a file of another version can do.
   std::string_view remedy;
+  /// The oldest version that is read as well, where newer ones only have more
+  /// keys; 0: none.
+  int oldest = 0;
 
-  std::string text() const {
-    return std::string(name) + "/" + std::to_string(version);
+  std::string text() const { return text(version); }
+  std::string text(int number) const {
+    return std::string(name) + "/" + std::to_string(number);
   }
 };
 
@@ -30,8 +35,8 @@ inline constexpr Schema packageSchema{"kerf.package", 1,
                                       "compile the model again"};
 inline constexpr Schema ranksSchema{"kerf.ranks", 1, "lower the program again"};
 inline constexpr Schema planSchema{"kerf.plan", 1, "plan the model again"};
-inline constexpr Schema machineSchema{"kerf.machine", 1,
-                                      "measure the machine again"};
+inline constexpr Schema machineSchema{"kerf.machine", 2,
+                                      "measure the machine again", 1};
 inline constexpr Schema runSchema{"kerf.run", 1, "run the package again"};
 inline constexpr Schema checkpointSchema{"kerf.checkpoint", 1,
                                          "train again from the start"};
@@ -49,6 +54,10 @@ enum class SchemaMatch { Same, OtherVersion, OtherFormat };
 inline SchemaMatch matchSchema(const Schema &schema, std::string_view found) {
   if (found == schema.text())
     return SchemaMatch::Same;
+  for (int number = schema.oldest; number > 0 && number < schema.version;
+       ++number)
+    if (found == schema.text(number))
+      return SchemaMatch::Same;
   size_t begin = schema.name.size() + 1;
   if (found.size() <= begin || found.substr(0, begin - 1) != schema.name ||
       found[begin - 1] != '/')

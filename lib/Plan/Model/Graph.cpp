@@ -11,6 +11,7 @@
 
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -229,6 +230,24 @@ void Graph::addArguments() {
   }
 }
 
+/// What an op computes with: the type of its first two operands, or the wider
+/// one where they differ. More operands are biases, masks, statistics.
+static cost::ElementKind elementKindOf(ArrayRef<RankedTensorType> operands) {
+  FloatType widest;
+  for (RankedTensorType operand : operands.take_front(2))
+    if (auto type = dyn_cast<FloatType>(operand.getElementType());
+        type && (!widest || type.getWidth() > widest.getWidth()))
+      widest = type;
+  if (!widest)
+    return cost::ElementKind::Other;
+  return TypeSwitch<FloatType, cost::ElementKind>(widest)
+      .Case([](Float64Type) { return cost::ElementKind::F64; })
+      .Case([](Float32Type) { return cost::ElementKind::F32; })
+      .Case([](Float16Type) { return cost::ElementKind::F16; })
+      .Case([](BFloat16Type) { return cost::ElementKind::BF16; })
+      .Default(cost::ElementKind::Other);
+}
+
 OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   auto costed = dyn_cast<OpCostInterface>(op);
   if (isa<dist::AccumulateOp>(op) && candidate.microBatches > 1) {
@@ -259,8 +278,9 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   for (unsigned i : own.unwritten.set_bits())
     bytes -= sizeBytes(results[i]);
   auto kind = static_cast<cost::ComputeClass>(costed.getCostClass());
-  totals.seconds = cost::computeSeconds(options.machine, kind, totals.flops,
-                                        std::max<int64_t>(bytes, 0));
+  totals.seconds =
+      cost::computeSeconds(options.machine, kind, totals.flops,
+                           std::max<int64_t>(bytes, 0), elementKindOf(operands));
   if (!own.isLaunched)
     totals.seconds -= cost::computeSeconds(options.machine, kind, 0, 0);
   return totals;
