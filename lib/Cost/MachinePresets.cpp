@@ -51,7 +51,8 @@ static void setProducts(Throughput &rate, const ProductFlops &peak,
 
 /// `vectorFlops`: float32 outside the matrix units.
 static void setGPU(Machine &machine, const ProductFlops &peak,
-                   double vectorFlops, double memoryBytesPerSecond, int64_t memoryBytes) {
+                   double vectorFlops, double memoryBytesPerSecond,
+                   int64_t memoryBytes) {
   double memory = 0.85 * memoryBytesPerSecond;
   double launch = 3 * kMicro;
   machine.memoryBytesPerDevice = memoryBytes;

@@ -52,9 +52,10 @@ def read(files, out):
             if key == "communication":  # seconds are of the machine at hand
                 then, now = ({key: {k: plan[key][k] for k in ("bytes_per_rank", "total_bytes")}} for plan in (then, now))
             checks.expect(f"{name}: {key} of the plan", then[key] == now[key], f"  {then[key]}\n  {now[key]}")
-    if succeeds(f"{name}: machine", "plan", *model, f"--machine={files / 'machine.json'}", "-q", "-o", out / "other.json"):
-        machine = json.loads((out / "other.json").read_text())["machine"]
-        checks.expect(f"{name}: the machine's numbers", machine == json.loads((files / "machine.json").read_text()), machine)
+    for file in sorted(files.glob("machine*.json")):
+        if succeeds(f"{name}: {file.name}", "plan", *model, f"--machine={file}", "-q", "-o", out / "other.json"):
+            machine = json.loads((out / "other.json").read_text())["machine"]
+            checks.expect(f"{name}: the numbers of {file.name}", machine == json.loads(file.read_text()), machine)
     sent = json.loads((files / "run.json").read_text())["communication"]["bytes_per_rank"]
     report = kerf("report", files / "run.json").stdout
     checks.expect(f"{name}: run.json", "mesh      tp=2 on 2 devices" in report and sent > 0 and f"{sent} B sent by the busiest rank" in report, report)

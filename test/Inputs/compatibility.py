@@ -39,10 +39,14 @@ np.savez(OUT / "train.npz", x=array(12, 8), labels=random.integers(0, 4, 12))
 np.save(OUT / "x.npy", array(4, 8))
 
 rates = {"flops_per_second": 1e11, "bytes_per_second": 1e10, "latency_seconds": 1e-6}
-(OUT / "machine.json").write_text(json.dumps({
+machine = {
     "schema": "kerf.machine/1", "name": "two small ranks", "nodes": 1, "devices_per_node": 2, "memory_bytes_per_device": 1 << 30,
     "compute": {name: rates for name in ("elementwise", "row", "matmul", "convolution", "gather")},
-    "local": {"latency_seconds": 1e-6, "bandwidth_bytes_per_second": 1e10}}, indent=1) + "\n")
+    "local": {"latency_seconds": 1e-6, "bandwidth_bytes_per_second": 1e10}}
+(OUT / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
+machine["schema"] = "kerf.machine/2"
+machine["compute"]["matmul"] = rates | {"flops_per_second_by_type": {"f32": 5e10, "bf16": 2e11}}
+(OUT / "machine-2.json").write_text(json.dumps(machine, indent=1) + "\n")
 
 PLAN = ["model.onnx", "--dim=batch=4", "--mesh=tp=2", "--machine=machine.json", "--shard=w1=[{},{tp}]", "--shard=w2=[{tp},{}]", "-q"]
 run("kerf", "plan", *PLAN, "-o", "plan.json")

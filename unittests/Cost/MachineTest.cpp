@@ -74,10 +74,9 @@ TEST(Machine, OneRatePerClass) {
 }
 
 TEST(Machine, RatesByType) {
-  Machine machine =
-      llvm::cantFail(parseMachine(withMatmul(R"(,
+  Machine machine = llvm::cantFail(parseMachine(withMatmul(R"(,
         "flops_per_second_by_type": {"f32": 2, "bf16": 16})"),
-                                  "m.json"));
+                                                "m.json"));
   for (int i = 0; i < 2; ++i) { // as read, and as written and read again
     const Throughput &rate = machine.throughput[unsigned(ComputeClass::Matmul)];
     EXPECT_EQ(rate.flopsPerSecondOf(ElementKind::F32), 2);
@@ -99,10 +98,11 @@ TEST(Machine, RateErrors) {
   EXPECT_EQ(error(R"(, "flops_per_second_by_type": {"bfloat16": 2})"),
             at + "unknown member \"bfloat16\", expected one of f64, f32, f16, "
                  "bf16");
-  EXPECT_EQ(errorOf(withMatmul(R"(, "flops_per_second_by_type": {"f32": 2})", 1)),
-            "m.json: compute.matmul: unknown member "
-            "\"flops_per_second_by_type\", expected one of flops_per_second, "
-            "bytes_per_second, latency_seconds");
+  EXPECT_EQ(
+      errorOf(withMatmul(R"(, "flops_per_second_by_type": {"f32": 2})", 1)),
+      "m.json: compute.matmul: unknown member "
+      "\"flops_per_second_by_type\", expected one of flops_per_second, "
+      "bytes_per_second, latency_seconds");
   EXPECT_EQ(error(R"(, "flops_per_second_by_type": 7)"),
             "m.json: compute.matmul: \"flops_per_second_by_type\" is not an "
             "object");

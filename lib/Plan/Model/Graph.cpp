@@ -278,9 +278,9 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   for (unsigned i : own.unwritten.set_bits())
     bytes -= sizeBytes(results[i]);
   auto kind = static_cast<cost::ComputeClass>(costed.getCostClass());
-  totals.seconds =
-      cost::computeSeconds(options.machine, kind, totals.flops,
-                           std::max<int64_t>(bytes, 0), elementKindOf(operands));
+  totals.seconds = cost::computeSeconds(options.machine, kind, totals.flops,
+                                        std::max<int64_t>(bytes, 0),
+                                        elementKindOf(operands));
   if (!own.isLaunched)
     totals.seconds -= cost::computeSeconds(options.machine, kind, 0, 0);
   return totals;
