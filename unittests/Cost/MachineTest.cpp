@@ -148,9 +148,9 @@ TEST(Machine, FileErrors) {
   EXPECT_EQ(errorOf("[]"), "m.json: not a JSON object");
   EXPECT_NE(errorOf("{").find("m.json: not JSON"), std::string::npos);
   EXPECT_EQ(errorOf("{}"), "m.json: missing member \"schema\"");
-  EXPECT_EQ(errorOf(edited("kerf.machine/1", "kerf.machine/2")),
-            "m.json: schema is \"kerf.machine/2\", newer than "
-            "\"kerf.machine/1\", which this Kerf reads: measure the machine "
+  EXPECT_EQ(errorOf(edited("kerf.machine/2", "kerf.machine/3")),
+            "m.json: schema is \"kerf.machine/3\", newer than "
+            "\"kerf.machine/2\", which this Kerf reads: measure the machine "
             "again, or use the Kerf that wrote it");
   EXPECT_EQ(errorOf(edited("\"nodes\": 1", "\"nodes\": 0")),
             "m.json: \"nodes\" is 0, expected at least 1");

@@ -11,7 +11,6 @@
 
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -228,62 +227,6 @@ void Graph::addArguments() {
     if (hasSeveralUses(argument))
       addHub(argument);
   }
-}
-
-/// What an op computes with: the type of its first two operands, or the wider
-/// one where they differ. More operands are biases, masks, statistics.
-static cost::ElementKind elementKindOf(ArrayRef<RankedTensorType> operands) {
-  FloatType widest;
-  for (RankedTensorType operand : operands.take_front(2))
-    if (auto type = dyn_cast<FloatType>(operand.getElementType());
-        type && (!widest || type.getWidth() > widest.getWidth()))
-      widest = type;
-  if (!widest)
-    return cost::ElementKind::Other;
-  return TypeSwitch<FloatType, cost::ElementKind>(widest)
-      .Case([](Float64Type) { return cost::ElementKind::F64; })
-      .Case([](Float32Type) { return cost::ElementKind::F32; })
-      .Case([](Float16Type) { return cost::ElementKind::F16; })
-      .Case([](BFloat16Type) { return cost::ElementKind::BF16; })
-      .Default(cost::ElementKind::Other);
-}
-
-OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
-  auto costed = dyn_cast<OpCostInterface>(op);
-  if (isa<dist::AccumulateOp>(op) && candidate.microBatches > 1) {
-    RankedTensorType local = plan::localType(tensorType(op->getResult(0)),
-                                             layouts[strategy.results[0]]);
-    OpTotals totals;
-    totals.seconds =
-        cost::computeSeconds(options.machine, cost::ComputeClass::Elementwise,
-                             local.getNumElements(), 3 * sizeBytes(local));
-    return totals;
-  }
-  if (!costed)
-    return {};
-  SmallVector<RankedTensorType> operands, results;
-  for (auto [value, layout] : llvm::zip(op->getOperands(), strategy.operands))
-    operands.push_back(plan::localType(tensorType(value), layouts[layout]));
-  for (auto [value, layout] : llvm::zip(op->getResults(), strategy.results))
-    results.push_back(plan::localType(tensorType(value), layouts[layout]));
-  OpTotals totals;
-  totals.flops = costed.getFlops(operands, results);
-  // A cast around a transfer is computed where there is a transfer.
-  const OpTraffic all, &own = isTransferCast(op) ? all : traffic.of(op);
-  if (costed.getCostClass() == CostClass::View || own.isFree)
-    return totals;
-  int64_t bytes = costed.getBytesTouched(operands, results);
-  for (unsigned i : own.unread.set_bits())
-    bytes -= sizeBytes(operands[i]);
-  for (unsigned i : own.unwritten.set_bits())
-    bytes -= sizeBytes(results[i]);
-  auto kind = static_cast<cost::ComputeClass>(costed.getCostClass());
-  totals.seconds = cost::computeSeconds(options.machine, kind, totals.flops,
-                                        std::max<int64_t>(bytes, 0),
-                                        elementKindOf(operands));
-  if (!own.isLaunched)
-    totals.seconds -= cost::computeSeconds(options.machine, kind, 0, 0);
-  return totals;
 }
 
 const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
