@@ -40,6 +40,10 @@ Thread ranks beside one memcpy of the same bytes, and beside Open MPI.""", ["ben
     "memory": ("Memory: what planning predicts, by what is laid out", """\
 Least, median and most over the devices of each kind of mesh, and every device out of its bars.""",
                ["build/venv/bin/python", "bench/memory_prediction.py"]),
+    "prediction": ("Time: what plans predict, by what is measured", """\
+Steps of inference on one and two ranks of one thread, after `kerf calibrate`. Kendall's tau over pairs whose measured
+times are 10% apart: 1 means that predictions order all of them as they run.""",
+                   ["build/venv/bin/python", "bench/prediction.py"]),
     "growth": ("Planning and compiling as models grow deeper", """\
 A training step of GPT-2, 256 wide: seconds of the search and of each process, its memory, and the exponent of growth
 (1: linear).""", ["build/venv/bin/python", "bench/compile-growth.py"]),
