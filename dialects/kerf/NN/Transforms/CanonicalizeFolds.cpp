@@ -9,6 +9,7 @@
 #include "kerf/NN/Transforms/Simplify.h"
 
 #include <cmath>
+#include <cstring>
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -198,6 +199,24 @@ bool repeatsAlong(DenseElementsAttr elements, int64_t dim) {
   return true;
 }
 
+/// What lies at the front of a dimension along which repeatsAlong().
+static DenseElementsAttr firstAlong(DenseElementsAttr elements, int64_t dim) {
+  auto type = cast<RankedTensorType>(elements.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  ArrayRef<char> bytes = elements.getRawData();
+  int64_t outer = 1;
+  for (int64_t d = 0; d < dim; ++d)
+    outer *= shape[d];
+  int64_t whole = int64_t(bytes.size()) / outer, part = whole / shape[dim];
+  std::vector<char> data;
+  data.reserve(outer * part);
+  for (int64_t o = 0; o < outer; ++o)
+    llvm::append_range(data, bytes.slice(o * whole, part));
+  shape[dim] = 1;
+  return DenseElementsAttr::getFromRawBuffer(
+      RankedTensorType::get(shape, type.getElementType()), data);
+}
+
 /// A constant that repeats along a dimension which broadcasting would repeat
 /// anyway shrinks there; a splat becomes one number.
 struct ShrinkConstant : RewritePattern {
@@ -228,23 +247,18 @@ struct ShrinkConstant : RewritePattern {
       }
       if (elements.isSplat())
         continue;
-      Integers sizes(shapeOf(constant));
-      bool smaller = false;
+      ArrayRef<int64_t> sizes = shapeOf(constant);
       for (size_t dim = 0; dim < sizes.size(); ++dim) {
         size_t fromEnd = sizes.size() - dim;
-        if (sizes[dim] == 1 || others.size() < fromEnd ||
-            others[others.size() - fromEnd] != sizes[dim] ||
-            !repeatsAlong(elements, int64_t(dim)))
-          continue;
-        sizes[dim] = 1;
-        smaller = true;
+        if (sizes[dim] != 1 && others.size() >= fromEnd &&
+            others[others.size() - fromEnd] == sizes[dim] &&
+            repeatsAlong(elements, int64_t(dim)))
+          elements = firstAlong(elements, int64_t(dim));
       }
-      if (!smaller)
+      if (elements == constant.getElements())
         continue;
-      Integers starts(sizes.size(), 0), strides(sizes.size(), 1);
-      Value slice = SliceOp::create(rewriter, constant.getLoc(), constant,
-                                    starts, sizes, strides);
-      rewriter.modifyOpInPlace(op, [&] { operand.set(slice); });
+      Value smaller = ConstantOp::create(rewriter, constant.getLoc(), elements);
+      rewriter.modifyOpInPlace(op, [&] { operand.set(smaller); });
       return success();
     }
     return failure();
@@ -397,19 +411,45 @@ struct DropMaskGuard : OpRewritePattern<SelectOp> {
       return false;
     if (elements.isSplat() || dim < 0)
       return elements.isSplat() && elements.getSplatValue<APFloat>().isFinite();
+    // Masks have millions of elements, and most rows begin with a finite one:
+    // bits are looked at, up to the first that is.
     ArrayRef<int64_t> shape = shapeOf(mask);
     int64_t inner = 1, size = shape[dim];
     for (int64_t d = dim + 1; d < int64_t(shape.size()); ++d)
       inner *= shape[d];
-    int64_t rows = elements.getNumElements() / std::max<int64_t>(1, size);
-    std::vector<bool> finite(rows, false);
-    int64_t at = 0;
-    for (const APFloat &value : elements.getValues<APFloat>()) {
-      int64_t row = at / (inner * size) * inner + at % inner;
-      finite[row] = finite[row] || value.isFinite();
-      ++at;
+    auto isFinite = finiteTest(cast<FloatType>(elements.getElementType()));
+    if (!isFinite || elements.getNumElements() == 0)
+      return false;
+    size_t width = elements.getElementType().getIntOrFloatBitWidth() / 8;
+    const char *data = elements.getRawData().data();
+    int64_t rows = elements.getNumElements() / size;
+    for (int64_t row = 0; row < rows; ++row) {
+      int64_t begin = row / inner * inner * size + row % inner, k = 0;
+      while (k < size && !isFinite(data + (begin + k * inner) * width))
+        ++k;
+      if (k == size)
+        return false;
     }
-    return llvm::all_of(finite, [](bool row) { return row; });
+    return true;
+  }
+
+  /// Whether the bits of a number say that it is finite; null: of other types.
+  static bool (*finiteTest(FloatType type))(const char *) {
+    if (type.isF32())
+      return isFinite<uint32_t, 23>;
+    if (type.isF64())
+      return isFinite<uint64_t, 52>;
+    if (type.isBF16())
+      return isFinite<uint16_t, 7>;
+    return type.isF16() ? isFinite<uint16_t, 10> : nullptr;
+  }
+  template <typename Word, unsigned mantissa>
+  static bool isFinite(const char *bits) {
+    Word word;
+    std::memcpy(&word, bits, sizeof(word));
+    // Without the sign; infinities and NaNs have all bits of the exponent.
+    constexpr Word exponent = (Word(~Word(0)) >> 1) >> mantissa;
+    return ((word >> mantissa) & exponent) != exponent;
   }
 };
 
