@@ -68,4 +68,8 @@ expect("views", "(float[256,512] x) => (float[512,256] z) <int64[2] s = {512, 25
 gpt2 = ["plan", pathlib.Path(sys.argv[2]) / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-1", "--precision=bf16", "--json"]
 apart, fused = (json.loads(kerf(*gpt2, *flags).stdout)["time"]["step_seconds"] for flags in ([], ["--fused-attention"]))
 checks.expect("fused attention", fused < apart, f"{fused} against {apart}")
+made = kerf(*gpt2[:-1], "--fused-attention", "-q", "-o", OUT / "fused.json")
+taken = kerf(*gpt2[:-1], f"--plan={OUT / 'fused.json'}")
+checks.expect("a plan of fused attention is of another form", made.returncode == 0 and taken.returncode == 2
+              and "form of this one (as fused attention is)" in taken.stderr, taken.stderr)
 checks.finish()

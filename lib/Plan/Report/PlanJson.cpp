@@ -241,6 +241,10 @@ LogicalResult Reader::readMesh() {
   return success();
 }
 
+static constexpr char kOtherModel[] =
+    "; it is a plan of another model, or of another loss, optimizer or form of "
+    "this one (as fused attention is)";
+
 FailureOr<dist::ShardingAttr>
 Reader::readSharding(StringRef name, std::optional<StringRef> text,
                      ArrayRef<int64_t> shape) {
@@ -259,6 +263,10 @@ Reader::readSharding(StringRef name, std::optional<StringRef> text,
   if (!layout)
     return fail("values: '" + name +
                 "': " + llvm::toString(layout.takeError()));
+  if (layout->dims.size() != shape.size())
+    return fail("values: '" + name + "' has " + Twine(layout->dims.size()) +
+                " dimensions in the plan and " + Twine(shape.size()) +
+                " in the model" + kOtherModel);
   std::string wrong = dist::checkLayout(*layout, mesh, shape.size());
   if (wrong.empty())
     wrong = dist::checkBlocks(*layout, shape);
@@ -316,9 +324,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   }
   Value value = names.find(*name);
   if (!value)
-    return fail("values: the model has no value '" + *name +
-                "'; it is a plan of another model, or of another loss, "
-                "optimizer or form of this one");
+    return fail("values: the model has no value '" + *name + "'" + kOtherModel);
   ArrayRef<int64_t> shape = tensorType(value).getShape();
   auto own = readSharding(*name, entry.getString("sharding"), shape);
   if (failed(own))
