@@ -214,6 +214,7 @@ Outcome Compilation::runImport() {
       if (options.simplify)
         passes.addPass(createSimplifyImport());
     }
+    passes.addPass(createSampleRanges());
     if (options.fusedAttention) {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff

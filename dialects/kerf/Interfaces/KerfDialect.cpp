@@ -51,6 +51,7 @@ static constexpr KnownAttribute kKnown[] = {
     {kNameAttr, OnArgument | OnResult, isText, "a string"},
     {kBatchDimAttr, OnArgument, isDimension, "an i64 that is not negative"},
     {kRangeAttr, OnArgument, isRange, "two i64 in a list"},
+    {kSampleRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kIgnoreIndexAttr, OnArgument, isInteger, "an i64"},
     {kFilesAttr, OnModule, areFiles, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},

@@ -13,6 +13,7 @@ namespace kerf {
 inline constexpr llvm::StringLiteral kNameAttr = "kerf.name";
 inline constexpr llvm::StringLiteral kBatchDimAttr = "kerf.batch_dim";
 inline constexpr llvm::StringLiteral kRangeAttr = "kerf.range";
+inline constexpr llvm::StringLiteral kSampleRangeAttr = "kerf.sample_range";
 inline constexpr llvm::StringLiteral kIgnoreIndexAttr = "kerf.ignore_index";
 inline constexpr llvm::StringLiteral kFilesAttr = "kerf.files";
 inline constexpr llvm::StringLiteral kCopyOfAttr = "kerf.copy_of";

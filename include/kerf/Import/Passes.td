@@ -94,6 +94,29 @@ def RecogniseAttention : Pass<"kerf-recognise-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
+def SampleRanges : Pass<"kerf-sample-ranges", "::mlir::ModuleOp"> {
+  let summary = "notes which random numbers an input of indices takes";
+  let description = [{
+    An integer argument that a gather reads as indices gets `kerf.sample_range`,
+    `[0, rows of the table)`, of several gathers the smallest: indices drawn from
+    it are spread over the table as a user's are, and none is out of range. The
+    pass runs before the table is cut.
+
+    ```mlir
+    func.func @main(%ids: tensor<2x3xi64>, %table: tensor<10x4xf32>) -> tensor<2x3x4xf32> {
+      %r = nn.gather %table, %ids dim 0 : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+      return %r : tensor<2x3x4xf32>
+    }
+    // becomes
+    func.func @main(%ids: tensor<2x3xi64> {kerf.sample_range = [0, 10]}, %table: tensor<10x4xf32>) -> tensor<2x3x4xf32> {
+      %r = nn.gather %table, %ids dim 0 : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+      return %r : tensor<2x3x4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::nn::NNDialect"];
+}
+
 def VerifyAfterImport : Pass<"kerf-verify-after-import", "::mlir::ModuleOp"> {
   let summary = "checks what import promises to the next phase";
   let description = [{

@@ -28,35 +28,18 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// The range of valid indices [0, n) if a gather reads the input.
-static DenseI64ArrayAttr indexRange(Value value) {
-  for (Operation *user : value.getUsers()) {
-    if (auto gather = dyn_cast<nn::GatherOp>(user);
-        gather && gather.getIndices() == value)
-      return DenseI64ArrayAttr::get(
-          value.getContext(),
-          {0, gather.getData().getType().getDimSize(gather.getDim())});
-    if (isShapeOp(user) || isa<nn::CastOp>(user))
-      if (DenseI64ArrayAttr range = indexRange(user->getResult(0)))
-        return range;
-  }
-  return {};
-}
-
 /// The range from which random integers of an input are drawn; null if unknown.
 static DenseI64ArrayAttr rangeOf(func::FuncOp main, unsigned i) {
-  Type element =
-      cast<RankedTensorType>(main.getArgumentTypes()[i]).getElementType();
-  if (!element.isInteger() || element.isInteger(1))
-    return {};
-  if (auto given = main.getArgAttrOfType<ArrayAttr>(i, kRangeAttr)) {
+  for (StringRef name : {kSampleRangeAttr, kRangeAttr}) {
+    auto given = main.getArgAttrOfType<ArrayAttr>(i, name);
+    if (!given)
+      continue;
     SmallVector<int64_t> range;
     for (auto bound : given.getAsRange<IntegerAttr>())
       range.push_back(bound.getInt());
     return DenseI64ArrayAttr::get(main.getContext(), range);
   }
-  return main.isExternal() ? DenseI64ArrayAttr()
-                           : indexRange(main.getArgument(i));
+  return {};
 }
 
 /// Adds the model's input or output number `i`.
