@@ -53,8 +53,9 @@ Value GraphBuilder::finish(OperationState &state) {
     return {};
   }
   if (DenseElementsAttr folded = evaluate(op)) {
+    auto type = llvm::cast<RankedTensorType>(op->getResult(0).getType());
     op->erase();
-    return constant(folded);
+    return makeConstant(ops, loc, type, folded);
   }
   return op->getResult(0);
 }

@@ -84,3 +84,20 @@ func.func @guard_kept(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %3 = nn.select %2, %zero, %1 : (tensor<2x2xi1>, tensor<f32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %3 : tensor<2x2xf32>
 }
+
+// What repeats is computed once, however large it is: a batch of masks.
+// CHECK-LABEL: func.func @mask_of_a_batch(
+// CHECK-NEXT: %[[M:.*]] = nn.constant dense<{{\[\[\[}}true, false], [true, true{{\]\]\]}}> : tensor<1x2x2xi1>
+// CHECK-NEXT: %[[R:.*]] = nn.broadcast %[[M]] : (tensor<1x2x2xi1>) -> tensor<10000000x2x2xi1>
+// CHECK-NEXT: return %[[R]]
+func.func @mask_of_a_batch() -> tensor<10000000x2x2xi1> {
+  %k = nn.constant dense<[0, 1]> : tensor<2xi64>
+  %q = nn.constant dense<[[0], [1]]> : tensor<2x1xi64>
+  %0 = nn.broadcast %k : (tensor<2xi64>) -> tensor<10000000x2x2xi64>
+  %1 = nn.broadcast %q : (tensor<2x1xi64>) -> tensor<10000000x2x2xi64>
+  %2 = nn.reshape %0 : (tensor<10000000x2x2xi64>) -> tensor<10000000x1x2x2xi64>
+  %3 = nn.reshape %1 : (tensor<10000000x2x2xi64>) -> tensor<10000000x1x2x2xi64>
+  %4 = nn.less_equal %2, %3 : (tensor<10000000x1x2x2xi64>, tensor<10000000x1x2x2xi64>) -> tensor<10000000x1x2x2xi1>
+  %5 = nn.reshape %4 : (tensor<10000000x1x2x2xi1>) -> tensor<10000000x2x2xi1>
+  return %5 : tensor<10000000x2x2xi1>
+}

@@ -37,8 +37,7 @@ public:
   /// Null where it depends on more than the mask and constants.
   DenseElementsAttr get(Value value, bool filled) {
     Value found = compute(value, filled);
-    return found ? found.getDefiningOp<ConstantOp>().getElements()
-                 : DenseElementsAttr();
+    return found ? wholeElements(found) : DenseElementsAttr();
   }
 
 private:
@@ -67,7 +66,11 @@ private:
       }
       Operation *copy = builder.clone(*op, mapping);
       if (DenseElementsAttr elements = evaluate(copy))
-        result = constant(elements);
+        result = makeConstant(
+            builder, builder.getUnknownLoc(),
+            cast<RankedTensorType>(copy->getResult(0).getType()), elements);
+      else if (isa<BroadcastOp>(copy))
+        result = copy->getResult(0);
     }
     return known[filled][value] = result;
   }

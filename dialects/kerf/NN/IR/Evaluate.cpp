@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/IR/Evaluate.h"
 #include "HostTensor.h"
+#include "Repeats.h"
 
+#include "PatternUtils.h"
 #include "kerf/NN/IR/Elements.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -442,7 +444,8 @@ bool Evaluator::run() {
         SmallVector<int64_t> strides = rowMajorStrides(in[0].type.getShape());
         int64_t base = 0;
         for (size_t d = 0; d < strides.size(); ++d) {
-          base += strides[d] * slice.getStarts()[d];
+          if (in[0].type.getDimSize(d) != 1) // else it may repeat
+            base += strides[d] * slice.getStarts()[d];
           strides[d] *= slice.getStrides()[d];
         }
         return strided(strides, base);
@@ -466,23 +469,94 @@ bool Evaluator::run() {
 
 } // namespace
 
-DenseElementsAttr kerf::nn::evaluate(Operation *op) {
+/// What `value` is known to be, stored once where it repeats; null if it is not
+/// known.
+static DenseElementsAttr knownCore(Value value) {
+  if (auto iota = value.getDefiningOp<IotaOp>())
+    return evaluate(iota);
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  auto constant =
+      (broadcast ? broadcast.getX() : value).getDefiningOp<ConstantOp>();
+  if (!constant || constant.getName())
+    return {};
+  auto type = cast<RankedTensorType>(value.getType());
+  DenseElementsAttr core = constant.getElements();
+  if (core.isSplat() || type.getNumElements() == 0)
+    return broadcast ? DenseElementsAttr() : core;
+  SmallVector<int64_t> shape(type.getRank(), 1);
+  llvm::copy(cast<RankedTensorType>(core.getType()).getShape(),
+             shape.end() - constant.getType().getRank());
+  return shrink(core.reshape(type.clone(shape)));
+}
+
+/// The result, whole if it is small, else stored once where it repeats.
+static DenseElementsAttr elementsOf(HostTensor result, RankedTensorType type,
+                                    int64_t small) {
+  if (!result.splat && type.getNumElements() <= small)
+    if (auto whole = repeat(result, type.getShape()))
+      result = std::move(*whole);
+  DenseElementsAttr elements = encode(result);
+  return elements.isSplat() ? elements.resizeSplat(type) : elements;
+}
+
+static DenseElementsAttr evaluateCores(Operation *op, RankedTensorType type,
+                                       int64_t small) {
+  Evaluator evaluator{op, {}, {}};
+  for (Value operand : op->getOperands()) {
+    DenseElementsAttr core = knownCore(operand);
+    if (!core)
+      return {};
+    HostTensor &tensor = evaluator.in.emplace_back(decode(core));
+    if (tensor.splat && tensor.type.getNumElements() > 0)
+      tensor.type =
+          tensor.type.clone(SmallVector<int64_t>(tensor.type.getRank(), 1));
+  }
+  auto shape = coreOfResult(op, evaluator.in);
+  if (!shape)
+    return {};
+  evaluator.result.type = type.clone(*shape);
+  if (!evaluator.run())
+    return {};
+  return elementsOf(std::move(evaluator.result), type, small);
+}
+
+DenseElementsAttr kerf::nn::evaluate(Operation *op, int64_t small) {
   if (op->getNumResults() != 1 || op->getNumOperands() > 4096)
     return {};
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
   if (!type || (op->getNumOperands() == 0 && !isa<IotaOp>(op)))
     return {};
-  Evaluator evaluator{op, {}, {}};
-  for (Value operand : op->getOperands()) {
-    auto constant = operand.getDefiningOp<ConstantOp>();
-    if (!constant || constant.getName())
-      return {};
-  }
   if (op->getDialect() != op->getContext()->getLoadedDialect<NNDialect>())
     return {};
-  if (isa<BitcastOp>(op))
-    return op->getOperand(0).getDefiningOp<ConstantOp>().getElements().bitcast(
-        type.getElementType());
+  auto isLarge = [&](Value value) {
+    auto tensor = dyn_cast<RankedTensorType>(value.getType());
+    return tensor && tensor.getNumElements() > small;
+  };
+  bool large =
+      isLarge(op->getResult(0)) || llvm::any_of(op->getOperands(), isLarge);
+  auto isKnown = [&](Value value) {
+    if (large && value.getDefiningOp<IotaOp>())
+      return true;
+    auto broadcast = value.getDefiningOp<BroadcastOp>();
+    auto constant = (broadcast && large ? broadcast.getX() : value)
+                        .getDefiningOp<ConstantOp>();
+    return constant && !constant.getName();
+  };
+  if (!llvm::all_of(op->getOperands(), isKnown))
+    return {};
+  if (isa<BitcastOp>(op)) {
+    auto constant = op->getOperand(0).getDefiningOp<ConstantOp>();
+    return constant ? constant.getElements().bitcast(type.getElementType())
+                    : DenseElementsAttr();
+  }
+  if (large) {
+    // What is broadcast stays so, but for one number.
+    auto broadcast = dyn_cast<BroadcastOp>(op);
+    if (broadcast && !splatOf(broadcast.getX()))
+      return {};
+    return evaluateCores(op, type, small);
+  }
+  Evaluator evaluator{op, {}, {}};
   for (Value operand : op->getOperands())
     evaluator.in.push_back(
         decode(operand.getDefiningOp<ConstantOp>().getElements()));
@@ -490,4 +564,25 @@ DenseElementsAttr kerf::nn::evaluate(Operation *op) {
   if (!evaluator.run())
     return {};
   return encode(evaluator.result);
+}
+
+Value kerf::nn::makeConstant(OpBuilder &builder, Location loc,
+                             RankedTensorType type,
+                             DenseElementsAttr elements) {
+  Value constant =
+      ConstantOp::create(builder, loc, cast<ElementsAttr>(elements));
+  if (constant.getType() == type)
+    return constant;
+  return BroadcastOp::create(builder, loc, type, constant);
+}
+
+DenseElementsAttr kerf::nn::wholeElements(Value value) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return constant.getElements();
+  DenseElementsAttr core = knownCore(value);
+  if (!core)
+    return {};
+  auto type = cast<RankedTensorType>(value.getType());
+  auto whole = repeat(decode(core), type.getShape());
+  return whole ? encode(*whole) : DenseElementsAttr();
 }

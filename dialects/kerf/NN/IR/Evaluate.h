@@ -13,13 +13,32 @@
 
 namespace kerf::nn {
 
-/// Limit on the elements of results that are not splats.
+/// Limit on the elements of results that are not splats, each counted once
+/// where they repeat.
 constexpr int64_t kMaxEvaluatedElements = int64_t(1) << 24;
 
+/// Tensors of at most as many elements are whole: those who read constants find
+/// one op.
+constexpr int64_t kSmallTensor = int64_t(1) << 16;
+
 /// The result of `op` if its operands are all unnamed nn.constant ops, it has
-/// one result, and it is one of the ops that can be evaluated; else null. An
-/// integer division by zero or an index out of range gives null.
-mlir::DenseElementsAttr evaluate(mlir::Operation *op);
+/// one result, and it is one of the ops that can be evaluated; else null. Where
+/// a tensor has more than `small` elements, operands may also be nn.iota and
+/// nn.broadcast of constants, the result has size 1 along dimensions in which
+/// it repeats, and a broadcast stays one: null. An integer division by zero or
+/// an index out of range gives null.
+mlir::DenseElementsAttr evaluate(mlir::Operation *op,
+                                 int64_t small = kSmallTensor);
+
+/// nn.constant of what evaluate() gave, with nn.broadcast to `type` behind it
+/// where it repeats.
+mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc,
+                         mlir::RankedTensorType type,
+                         mlir::DenseElementsAttr elements);
+
+/// The elements of what makeConstant() made; null of another value, and if they
+/// are more than kMaxEvaluatedElements.
+mlir::DenseElementsAttr wholeElements(mlir::Value value);
 
 } // namespace kerf::nn
 

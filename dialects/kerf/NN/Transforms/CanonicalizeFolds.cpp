@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
+#include "../IR/Repeats.h"
 #include "kerf/NN/IR/Evaluate.h"
 #include "kerf/NN/Transforms/Simplify.h"
 
@@ -30,7 +31,10 @@ struct EvaluateConstants : RewritePattern {
     DenseElementsAttr value = evaluate(op);
     if (!value)
       return failure();
-    rewriter.replaceOpWithNewOp<ConstantOp>(op, value);
+    rewriter.replaceOp(
+        op, makeConstant(rewriter, op->getLoc(),
+                         cast<RankedTensorType>(op->getResult(0).getType()),
+                         value));
     return success();
   }
 };
@@ -175,48 +179,6 @@ struct BroadcastIsReshape : OpRewritePattern<BroadcastOp> {
   }
 };
 
-/// Whether the elements repeat along `dim`; compares raw bytes.
-bool repeatsAlong(DenseElementsAttr elements, int64_t dim) {
-  ArrayRef<int64_t> shape =
-      cast<RankedTensorType>(elements.getType()).getShape();
-  unsigned bits = elements.getElementType().getIntOrFloatBitWidth();
-  if (bits % 8 != 0)
-    return false;
-  int64_t inner = bits / 8, outer = 1;
-  for (int64_t d = dim + 1; d < int64_t(shape.size()); ++d)
-    inner *= shape[d];
-  for (int64_t d = 0; d < dim; ++d)
-    outer *= shape[d];
-  ArrayRef<char> bytes = elements.getRawData();
-  if (int64_t(bytes.size()) != outer * shape[dim] * inner)
-    return false;
-  for (int64_t o = 0; o < outer; ++o) {
-    ArrayRef<char> first = bytes.slice(o * shape[dim] * inner, inner);
-    for (int64_t i = 1; i < shape[dim]; ++i)
-      if (first != bytes.slice((o * shape[dim] + i) * inner, inner))
-        return false;
-  }
-  return true;
-}
-
-/// What lies at the front of a dimension along which repeatsAlong().
-static DenseElementsAttr firstAlong(DenseElementsAttr elements, int64_t dim) {
-  auto type = cast<RankedTensorType>(elements.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  ArrayRef<char> bytes = elements.getRawData();
-  int64_t outer = 1;
-  for (int64_t d = 0; d < dim; ++d)
-    outer *= shape[d];
-  int64_t whole = int64_t(bytes.size()) / outer, part = whole / shape[dim];
-  std::vector<char> data;
-  data.reserve(outer * part);
-  for (int64_t o = 0; o < outer; ++o)
-    llvm::append_range(data, bytes.slice(o * whole, part));
-  shape[dim] = 1;
-  return DenseElementsAttr::getFromRawBuffer(
-      RankedTensorType::get(shape, type.getElementType()), data);
-}
-
 /// A constant that repeats along a dimension which broadcasting would repeat
 /// anyway shrinks there; a splat becomes one number.
 struct ShrinkConstant : RewritePattern {
@@ -248,13 +210,14 @@ struct ShrinkConstant : RewritePattern {
       if (elements.isSplat())
         continue;
       ArrayRef<int64_t> sizes = shapeOf(constant);
+      Integers repeated;
       for (size_t dim = 0; dim < sizes.size(); ++dim) {
         size_t fromEnd = sizes.size() - dim;
-        if (sizes[dim] != 1 && others.size() >= fromEnd &&
-            others[others.size() - fromEnd] == sizes[dim] &&
-            repeatsAlong(elements, int64_t(dim)))
-          elements = firstAlong(elements, int64_t(dim));
+        if (others.size() >= fromEnd &&
+            others[others.size() - fromEnd] == sizes[dim])
+          repeated.push_back(int64_t(dim));
       }
+      elements = shrink(elements, repeated);
       if (elements == constant.getElements())
         continue;
       Value smaller = ConstantOp::create(rewriter, constant.getLoc(), elements);
