@@ -149,4 +149,5 @@ def main():
     PAGE.write_text(page())
 
 
-main()
+if __name__ == "__main__":
+    main()

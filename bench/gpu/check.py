@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""check.py [FOLDER] [--kerf-run FILE] [--ranks N] [--jobs J]
+"""check.py [FOLDER] [--kerf-run FILE] [--ranks N] [--jobs J] [--only TEXT ...]
 
 Every package of FOLDER against the expected results that prepare.py left there:
 float32 within rtol 1e-3 and atol 1e-5 of the largest expected magnitude, integers
 exactly; bfloat16 at most twice as far from the reference as the CPU's bfloat16;
 losses of training as on the CPU. With --ranks 2 or 4 the packages of that many
 ranks, as processes that share one GPU: results must be those of one rank. J
-packages run at a time. Leaves with 1 on a difference.
+packages run at a time; --only those whose line begins with a TEXT. Leaves with 1
+on a difference.
 """
 import argparse
 import concurrent.futures
@@ -146,10 +147,12 @@ def main():
     parser.add_argument("--kerf-run", type=pathlib.Path)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", default=[""])
     arguments = parser.parse_args()
-    root = arguments.folder
+    root = arguments.folder.resolve()
     scratch = pathlib.Path(tempfile.mkdtemp())
     tasks = list(checks(root, arguments.kerf_run or root / "kerf-run", arguments.ranks, scratch))
+    tasks = [task for task in tasks if task[0].startswith(tuple(arguments.only))]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for (name, _), wrong in zip(tasks, pool.map(lambda task: task[1](), tasks)):

@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--sanitizer", default="compute-sanitizer")
     parser.add_argument("--lines", type=int, default=12, help="of what was found, for each package")
     arguments = parser.parse_args()
-    root = arguments.folder
+    root = arguments.folder.resolve()
     packages = [p for part in ("packages", "ops", "train") for p in sorted((root / part).glob("*.kerf"))]
 
     def found(package):

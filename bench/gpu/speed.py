@@ -245,6 +245,7 @@ def main():
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--only", nargs="+", default=[""], help="cases whose names begin so")
     arguments = parser.parse_args()
+    arguments.folder = arguments.folder.resolve()
     if torch is None and not arguments.dry:
         sys.exit("error: this Python has no PyTorch")
     if torch and not arguments.dry:

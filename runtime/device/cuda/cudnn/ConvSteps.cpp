@@ -431,6 +431,8 @@ private:
       step.refused = inexactNotes;
     if (type == KERF_F32 && !pool && !form.wide && !tf32)
       step.refused |= tf32Notes;
+    if (isHalf(type) && !pool)
+      step.refused |= transformNotes;
     GraphBuilder b(target, desc);
     size_t stores = 0;
     auto add = [&](ConvPlace place) {

@@ -145,7 +145,7 @@ private:
   /// when the meaning of the entry, or of the list of candidates, changes.
   std::string key(const ConvStep &step) const {
     std::string text = cat(
-        "2 ", desc.kindName(), " ", step.name, " ", kerf_dtype_name(desc.dtype),
+        "3 ", desc.kindName(), " ", step.name, " ", kerf_dtype_name(desc.dtype),
         ">", kerf_dtype_name(desc.dstDtype), context.tf32 ? " tf32" : "", " g",
         desc.groups, conv.bias ? " bias" : "", conv.added ? " add" : "",
         conv.relu ? " relu" : "", desc.algorithm);

@@ -33,12 +33,16 @@ constexpr DnnNotes noteBit(int note) { return DnnNotes(1) << note; }
 constexpr DnnNotes inexactNotes = noteBit(dnn::NoteDownConvertInputs) |
                                   noteBit(dnn::NoteReducedPrecisionReduction) |
                                   noteBit(dnn::NoteNondeterministic);
+/// Notes of engines that multiply transformed operands. Of 16-bit operands the
+/// transformed ones are rounded, too, and are far larger than what their sums
+/// leave.
+constexpr DnnNotes transformNotes =
+    noteBit(dnn::NoteFft) | noteBit(dnn::NoteWinograd) |
+    noteBit(dnn::NoteWinograd4x4) | noteBit(dnn::NoteWinograd6x6) |
+    noteBit(dnn::NoteWinograd13x13);
 /// Notes of engines to exclude where f32 operands must neither be rounded to
-/// TF32 nor transformed (FFT, Winograd).
-constexpr DnnNotes tf32Notes =
-    noteBit(dnn::NoteTensorCore) | noteBit(dnn::NoteFft) |
-    noteBit(dnn::NoteWinograd) | noteBit(dnn::NoteWinograd4x4) |
-    noteBit(dnn::NoteWinograd6x6) | noteBit(dnn::NoteWinograd13x13);
+/// TF32 nor transformed.
+constexpr DnnNotes tf32Notes = noteBit(dnn::NoteTensorCore) | transformNotes;
 
 struct DnnConfig {
   DnnDescriptor config;
