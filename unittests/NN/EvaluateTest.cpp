@@ -1,8 +1,8 @@
 //===- EvaluateTest.cpp - constants that repeat, beside the interpreter ---===//
 //
 // The evaluator computes what repeats once. Every op that it knows is held
-// against the interpreter, which shares no code with it, on operands that repeat
-// along some dimensions, written as nn.broadcast or as whole constants.
+// against the interpreter, which shares no code with it, on operands that
+// repeat along some dimensions, written as nn.broadcast or as whole constants.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomOp.h"
@@ -100,11 +100,11 @@ TEST(EvaluateTest, WhatRepeatsIsComputedOnce) {
     ASSERT_EQ(all.getType(), type);
     size_t at = 0;
     for (Attribute element : all.getValues<Attribute>()) {
-      double got = isa<FloatAttr>(element)
-                       ? cast<FloatAttr>(element).getValueAsDouble()
-                   : type.getElementType().isInteger(1)
-                       ? double(cast<IntegerAttr>(element).getValue().getBoolValue())
-                       : double(cast<IntegerAttr>(element).getInt());
+      double got =
+          isa<FloatAttr>(element) ? cast<FloatAttr>(element).getValueAsDouble()
+          : type.getElementType().isInteger(1)
+              ? double(cast<IntegerAttr>(element).getValue().getBoolValue())
+              : double(cast<IntegerAttr>(element).getInt());
       double want = (*expected)[0].data[at++];
       ASSERT_TRUE((std::isnan(got) && std::isnan(want)) || got == want ||
                   std::fabs(got - want) <= 1e-9 * (1 + std::fabs(want)))

@@ -206,8 +206,7 @@ private:
       if (from && to)
         shape[*to] = sizes(0)[*from];
       else
-        grow(0, llvm::to_vector(
-                    llvm::seq<int64_t>(group.from, group.fromEnd)));
+        grow(0, llvm::to_vector(llvm::seq<int64_t>(group.from, group.fromEnd)));
     }
     return shape;
   }
