@@ -209,8 +209,8 @@ Value GraphBuilder::select(Value condition, Value a, Value b) {
 DenseElementsAttr GraphBuilder::elements(Value x) {
   if (!x)
     return {};
-  if (auto constant = x.getDefiningOp<ConstantOp>())
-    return constant.getElements();
+  if (DenseElementsAttr known = wholeElements(x))
+    return known;
   auto weight = x.getDefiningOp<WeightOp>();
   constexpr uint64_t kMax = 16 << 20;
   if (!weight || weight.getStarts() || weight.getLength() > kMax ||

@@ -24,6 +24,8 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include <set>
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
@@ -273,6 +275,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
 /// Declares results, and finishes the function.
 bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   SmallVector<Value> results;
+  SmallVector<std::string> names;
   for (const auto &output : graph.output()) {
     auto value = scope.lookup(output.name());
     if (!value) {
@@ -280,18 +283,29 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       continue;
     }
     if (isSequence(*value)) {
-      unsupported("an output that is a sequence", output.name(),
-                  "tensors are taken, each an output of its own");
+      // Its elements, each an output of its own.
+      for (auto [index, element] : llvm::enumerate(elementsOf(*value))) {
+        results.push_back(element);
+        names.push_back(output.name() + "." + std::to_string(index));
+      }
+      if (elementsOf(*value).empty())
+        unsupported("an output that is a sequence without elements",
+                    output.name(), "");
     } else if (*value) {
       checkDeclared(output, *value, /*isRounded=*/false);
       results.push_back(*value);
+      names.push_back(output.name());
     }
   }
+  std::set<StringRef> different(names.begin(), names.end());
+  if (different.size() != names.size())
+    refuse("", "two outputs have one name; elements of a sequence NAME are "
+               "outputs NAME.0, NAME.1, ...");
   if (graph.output().empty())
     refuse("", "graph has no output");
   if (!report.issues.empty() || !report.unsupported.empty())
     return false;
-  if (results.size() != size_t(graph.output_size())) {
+  if (results.size() < size_t(graph.output_size())) {
     report.issues.push_back({ImportIssue::Kind::Internal,
                              "",
                              "an output was lost without an error",
@@ -307,9 +321,8 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   function.setType(
       FunctionType::get(&context, function.getBody().front().getArgumentTypes(),
                         ValueRange(results).getTypes()));
-  for (auto [index, output] : llvm::enumerate(graph.output()))
-    function.setResultAttr(unsigned(index), kNameAttr,
-                           ops.getStringAttr(output.name()));
+  for (auto [index, name] : llvm::enumerate(names))
+    function.setResultAttr(unsigned(index), kNameAttr, ops.getStringAttr(name));
   SmallVector<Attribute> paths;
   for (const std::string &path : files().paths())
     paths.push_back(ops.getStringAttr(path));

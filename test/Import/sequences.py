@@ -133,6 +133,55 @@ for name, nodes, text in (
         ("shapes", [node("Transpose", ["x"], ["t"]), node("SequenceConstruct", ["x", "t"], ["s"]),
                     node("ConcatFromSequence", ["s"], ["y"], name="n", axis=0, new_axis=1)], "n: elements have different shapes")):
     expect_error(checks, name, ["plan", save(name.replace(" ", "-"), nodes, three)], 3, [text])
-expect_error(checks, "output", ["plan", save("output", [node("Identity", ["s"], ["y"]), split][::-1], {}, onnx.helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))],
-             3, ["an output that is a sequence is not supported", "tensors are taken, each an output of its own"])
+
+# A sequence that is an output: its elements are.
+x = np.arange(24, dtype=np.float32).reshape(4, 6)
+np.save(OUT / "x.npy", x)
+listed = onnx.helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)
+path = save("listed", [node("SplitToSequence", ["x", "c"], ["s"], axis=1), node("Identity", ["s"], ["y"])], {"c": np.int64(4)}, listed)
+expected = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
+result = kerf("run", path, "--devices=cpu:2", f"--input=x=@{OUT / 'x.npy'}", f"--output-dir={OUT / 'listed'}")
+found = [np.load(OUT / "listed" / f"y.{i}.npy") for i in range(2)] if result.returncode == 0 else []
+checks.expect("outputs y.0 and y.1", len(expected) == len(found) and all(map(np.array_equal, found, expected)), result.stderr)
+expect_error(checks, "no elements", ["plan", save("no-elements", [node("SequenceEmpty", [], ["y"])], {}, listed)], 3,
+             ["an output that is a sequence without elements is not supported"])
+
+# A sequence of one of two branches, whose condition is computed, and one that grows in a loop.
+info, flag = helper.make_tensor_value_info, helper.make_tensor_value_info("t", TensorProto.BOOL, [])
+one, other = (helper.make_graph([node(op, ["x"], ["e"]), node("SequenceConstruct", order, ["s"])], op, [],
+                                [onnx.helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)])
+              for op, order in (("Exp", ["x", "e"]), ("Neg", ["e", "x"])))
+grow = helper.make_graph([node("Cast", ["i"], ["f"], to=TensorProto.FLOAT), node("Add", ["x", "f"], ["e"]),
+                          node("SequenceInsert", ["s", "e"], ["u"]), node("Identity", ["t"], ["d"])], "grow",
+                         [info("i", TensorProto.INT64, []), flag, onnx.helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)],
+                         [info("d", TensorProto.BOOL, []), onnx.helper.make_tensor_sequence_value_info("u", TensorProto.FLOAT, None)])
+path = save("flow", [node("ReduceSum", ["x"], ["a"], keepdims=0), node("Greater", ["a", "z"], ["b"]),
+                     node("If", ["b"], ["v"], then_branch=one, else_branch=other),
+                     node("Loop", ["c", "", "v"], ["w"], body=grow), node("ConcatFromSequence", ["w"], ["y"], axis=0)],
+            {"c": np.int64(3), "z": np.float32(0)})
+for sign in (1, -1):
+    np.save(OUT / "x.npy", sign * x / 24)
+    expected = onnxruntime.InferenceSession(path).run(None, {"x": sign * x / 24})[0]
+    result = kerf("run", path, "--devices=cpu:2", f"--input=x=@{OUT / 'x.npy'}", f"--output-dir={OUT / 'flow'}")
+    checks.expect(f"If and Loop, {sign}", result.returncode == 0 and np.allclose(np.load(OUT / "flow" / "y.npy"), expected, rtol=1e-5,
+                                                                                 atol=1e-6), result.stderr)
+
+# Scan as operator set 8 has it: each sample of a batch for itself.
+body = helper.make_graph([node("Mul", ["h", "a"], ["g"]), node("Add", ["g", "b"], ["n"]), node("Sub", ["n", "a"], ["o"])], "body",
+                         [helper.make_tensor_value_info(i, TensorProto.FLOAT, [2]) for i in "hab"],
+                         [helper.make_tensor_value_info(i, TensorProto.FLOAT, [2]) for i in "no"])
+values = {"h": (3, 2), "a": (3, 5, 2), "b": (3, 5, 2)}
+graph = helper.make_graph([node("Scan", ["", "h", "a", "b"], ["y", "z"], name="scan", body=body, num_scan_inputs=2, directions=[0, 1])], "scan",
+                          [helper.make_tensor_value_info(i, TensorProto.FLOAT, shape) for i, shape in values.items()],
+                          [helper.make_tensor_value_info(i, TensorProto.FLOAT, None) for i in "yz"])
+path = OUT / "scan.onnx"
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=3), path)
+values = {i: np.random.default_rng(1).standard_normal(shape).astype(np.float32) for i, shape in values.items()}
+expected = onnxruntime.InferenceSession(path).run(None, values)
+for i, value in values.items():
+    np.save(OUT / f"{i}.npy", value)
+result = kerf("run", path, "--devices=cpu:3", *[f"--input={i}=@{OUT / i}.npy" for i in values], f"--output-dir={OUT / 'scan'}")
+found = [np.load(OUT / "scan" / f"{i}.npy") for i in "yz"] if result.returncode == 0 else []
+checks.expect("a batch of scans", len(found) == 2 and all(np.allclose(*both, rtol=1e-5, atol=1e-6) for both in zip(found, expected)),
+              result.stderr)
 checks.finish()

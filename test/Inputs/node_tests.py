@@ -39,7 +39,13 @@ class Case:
     def __init__(self, test, folder):
         self.name, self.folder = test.name, pathlib.Path(folder)
         self.model = test.model
-        self.inputs, self.outputs = (list(map(array_of, each)) for each in test.data_sets[0])
+        inputs, outputs = test.data_sets[0]
+        self.inputs = list(map(array_of, inputs))
+        self.names, self.outputs = [], []  # elements of a sequence are outputs NAME.0, NAME.1, ...
+        for info, value in zip(self.model.graph.output, outputs):
+            elements = value if isinstance(value, list) and value else [value]
+            self.names += [f"{info.name}.{i}" for i in range(len(value))] if elements is value else [info.name]
+            self.outputs += map(array_of, elements)
 
     def write(self):
         self.folder.mkdir(parents=True)
@@ -149,10 +155,10 @@ def run(kerf, case, arguments):
     if result.code:
         return "failed", f"exit {result.code}: {reason(result.stderr)}"
     try:
-        for value, expected in zip(case.model.graph.output, case.outputs):
-            message = compare(np.load(out / (value.name.replace("/", "_") + ".npy")), expected)
+        for name, expected in zip(case.names, case.outputs):
+            message = compare(np.load(out / (name.replace("/", "_") + ".npy")), expected)
             if message:
-                return "differ", f"{value.name}: {message}"
+                return "differ", f"{name}: {message}"
     except (OSError, ValueError) as error:
         return "differ", str(error)
     finally:

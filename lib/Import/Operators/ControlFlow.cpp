@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 #include "../Importer.h"
+#include "../Sequence.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -64,6 +65,15 @@ static LogicalResult branch(Node &node) {
           "types",
           "a condition that follows from constants and shapes is taken (option "
           "dim, option constant)");
+    if (isSequence(a)) {
+      Values elements;
+      for (auto [one, other] : llvm::zip_equal(elementsOf(a), elementsOf(b)))
+        elements.push_back(node.select(condition, one, other));
+      if (llvm::is_contained(elements, Value()))
+        return node.fail();
+      node.outputs[index] = makeSequence(node.ops, node.loc, elements);
+      continue;
+    }
     node.outputs[index] = node.select(condition, a, b);
     if (!node.outputs[index])
       return node.fail();
@@ -78,6 +88,10 @@ static Value stack(Node &node, ArrayRef<Value> parts, int64_t axis,
   for (Value part : parts) {
     if (!part)
       return {};
+    if (isSequence(part)) {
+      (void)node.error("an iteration gives a sequence, expected a tensor");
+      return {};
+    }
     if (part.getType() != parts.front().getType()) {
       (void)node.error("iterations give results of different shapes, which "
                        "are no one tensor");
@@ -184,89 +198,180 @@ static LogicalResult loop(Node &node) {
   return success();
 }
 
-static LogicalResult scan(Node &node) {
-  if (failed(node.arity(1, 1 << 16, 1 << 16)))
-    return failure();
+namespace {
+/// A Scan whose attributes have been read.
+struct ScanForm {
+  const onnx::GraphProto *body = nullptr;
+  size_t numCarried = 0, numScanned = 0, numStacked = 0;
+  SmallVector<int64_t> inputAxes, outputAxes;
+  SmallVector<int64_t> inputBackwards, outputBackwards;
+};
+} // namespace
+
+/// Body and counts; `inputs` counts states and scanned inputs.
+static FailureOr<ScanForm> readScan(Node &node, size_t inputs) {
+  ScanForm form;
   node.requireAttribute("body");
   node.requireAttribute("num_scan_inputs");
-  const onnx::GraphProto *body = node.graph("body");
+  form.body = node.graph("body");
   int64_t numScanned = node.integer("num_scan_inputs", 0);
-  if (!body || node.failed)
+  if (!form.body || node.failed)
     return failure();
-  if (numScanned < 1 || numScanned > int64_t(node.inputs.size()) ||
-      body->input_size() != int(node.inputs.size()))
+  if (numScanned < 1 || numScanned > int64_t(inputs) ||
+      form.body->input_size() != int(inputs))
     return node.error("num_scan_inputs is " + Twine(numScanned) + " of " +
-                      Twine(node.inputs.size()) + " inputs, the body has " +
-                      Twine(body->input_size()));
-  size_t numCarried = node.inputs.size() - numScanned;
-  if (node.outputs.size() < numCarried ||
-      body->output_size() != int(node.outputs.size()))
-    return node.error("body has " + Twine(body->output_size()) +
+                      Twine(inputs) + " inputs, the body has " +
+                      Twine(form.body->input_size()));
+  form.numScanned = size_t(numScanned);
+  form.numCarried = inputs - form.numScanned;
+  if (node.outputs.size() < form.numCarried ||
+      form.body->output_size() != int(node.outputs.size()))
+    return node.error("body has " + Twine(form.body->output_size()) +
                       " outputs, expected " + Twine(node.outputs.size()));
-  size_t numStacked = node.outputs.size() - numCarried;
-  auto listOf = [&](StringRef name, size_t size) {
-    SmallVector<int64_t> list =
-        node.integerList(name).value_or(SmallVector<int64_t>(size, 0));
-    if (list.size() != size)
-      (void)node.error(name + " has " + Twine(list.size()) +
-                       " entries, expected " + Twine(size));
-    return list;
-  };
-  auto inputAxes = listOf("scan_input_axes", numScanned);
-  auto inputBackwards = listOf("scan_input_directions", numScanned);
-  auto outputAxes = listOf("scan_output_axes", numStacked);
-  auto outputBackwards = listOf("scan_output_directions", numStacked);
-  if (node.failed)
-    return failure();
-  Values carried(node.inputs.begin(), node.inputs.begin() + numCarried);
-  ArrayRef<Value> scanned = ArrayRef(node.inputs).drop_front(numCarried);
+  form.numStacked = node.outputs.size() - form.numCarried;
+  return form;
+}
+
+static SmallVector<int64_t> entries(Node &node, StringRef name, size_t size) {
+  SmallVector<int64_t> list =
+      node.integerList(name).value_or(SmallVector<int64_t>(size, 0));
+  if (list.size() != size)
+    (void)node.error(name + " has " + Twine(list.size()) +
+                     " entries, expected " + Twine(size));
+  return list;
+}
+
+/// One scan; iterations are named from `first`. No results where the body has
+/// failed.
+static LogicalResult importScan(Node &node, const ScanForm &form,
+                                Values carried, ArrayRef<Value> scanned,
+                                int64_t first, Values &results) {
   std::optional<int64_t> count;
-  for (auto [x, axis] : llvm::zip_equal(scanned, inputAxes)) {
+  SmallVector<int64_t> axes;
+  for (auto [x, axis] : llvm::zip_equal(scanned, form.inputAxes)) {
     auto within = node.axisWithin(axis, rankOf(x));
     if (!within)
       return failure();
-    axis = *within;
-    if (count.value_or(shapeOf(x)[axis]) != shapeOf(x)[axis])
+    axes.push_back(*within);
+    if (count.value_or(shapeOf(x)[*within]) != shapeOf(x)[*within])
       return node.error("scanned inputs have " + Twine(*count) + " and " +
-                        Twine(shapeOf(x)[axis]) + " elements along their axes");
-    count = shapeOf(x)[axis];
+                        Twine(shapeOf(x)[*within]) +
+                        " elements along their axes");
+    count = shapeOf(x)[*within];
   }
-  if (*count > kMaxIterations)
-    return tooMany(node, *count);
-  if (*count == 0 && numStacked > 0)
+  if (first + *count > kMaxIterations)
+    return tooMany(node, first + *count);
+  if (*count == 0 && form.numStacked > 0)
     return node.unsupported("results of operator Scan without an iteration");
-  SmallVector<Values> stacked(numStacked);
+  SmallVector<Values> stacked(form.numStacked);
   for (int64_t iteration = 0; iteration < *count; ++iteration) {
-    Values arguments(carried), results;
+    Values arguments(carried), given;
     for (auto [index, x] : llvm::enumerate(scanned)) {
-      int64_t axis = inputAxes[index];
-      int64_t at = inputBackwards[index] ? *count - 1 - iteration : iteration;
+      int64_t axis = axes[index];
+      int64_t at =
+          form.inputBackwards[index] ? *count - 1 - iteration : iteration;
       SmallVector<int64_t> shape(shapeOf(x));
       shape.erase(shape.begin() + axis);
       arguments.push_back(node.reshape(node.slice(x, axis, at, 1), shape));
     }
     if (llvm::is_contained(arguments, Value()))
       return node.fail();
-    if (failed(importIteration(node, *body, iteration, arguments, results)))
+    if (failed(importIteration(node, *form.body, first + iteration, arguments,
+                               given)))
       return failure();
-    if (llvm::is_contained(results, Value()))
-      return giveNothing(node);
-    carried.assign(results.begin(), results.begin() + numCarried);
-    for (size_t index = 0; index < numStacked; ++index)
-      stacked[index].push_back(results[numCarried + index]);
+    if (llvm::is_contained(given, Value()))
+      return success();
+    carried.assign(given.begin(), given.begin() + form.numCarried);
+    for (size_t index = 0; index < form.numStacked; ++index)
+      stacked[index].push_back(given[form.numCarried + index]);
   }
-  for (size_t index = 0; index < node.outputs.size(); ++index) {
-    if (index < numCarried) {
-      node.outputs[index] = carried[index];
-      continue;
-    }
-    ArrayRef<Value> parts = stacked[index - numCarried];
-    auto axis = node.axisWithin(outputAxes[index - numCarried],
-                                rankOf(parts.front()) + 1);
+  results = carried;
+  for (auto [index, parts] : llvm::enumerate(stacked)) {
+    auto axis =
+        node.axisWithin(form.outputAxes[index], rankOf(parts.front()) + 1);
     if (!axis)
       return failure();
-    node.outputs[index] =
-        stack(node, parts, *axis, outputBackwards[index - numCarried]);
+    results.push_back(stack(node, parts, *axis, form.outputBackwards[index]));
+    if (!results.back())
+      return node.fail();
+  }
+  return success();
+}
+
+static LogicalResult scan(Node &node) {
+  if (failed(node.arity(1, 1 << 16, 1 << 16)))
+    return failure();
+  auto form = readScan(node, node.inputs.size());
+  if (failed(form))
+    return failure();
+  form->inputAxes = entries(node, "scan_input_axes", form->numScanned);
+  form->inputBackwards =
+      entries(node, "scan_input_directions", form->numScanned);
+  form->outputAxes = entries(node, "scan_output_axes", form->numStacked);
+  form->outputBackwards =
+      entries(node, "scan_output_directions", form->numStacked);
+  if (node.failed)
+    return failure();
+  Values results;
+  ArrayRef<Value> inputs(node.inputs);
+  if (failed(importScan(node, *form,
+                        Values(inputs.take_front(form->numCarried)),
+                        inputs.drop_front(form->numCarried), 0, results)))
+    return failure();
+  if (results.empty() && !node.outputs.empty())
+    return giveNothing(node);
+  llvm::copy(results, node.outputs.begin());
+  return success();
+}
+
+/// Operator set 8: a batch of scans along dimension 1, each for itself, behind
+/// an optional input of their lengths.
+static LogicalResult scanOfBatch(Node &node) {
+  if (failed(node.arity(0, 1 << 16, 1 << 16)))
+    return failure();
+  ArrayRef<Value> inputs =
+      ArrayRef(node.inputs).drop_front(std::min<size_t>(node.inputs.size(), 1));
+  if (inputs.empty() || llvm::is_contained(inputs, Value()))
+    return node.error("a state or scanned input is absent");
+  if (node.has(0))
+    return node.unsupported(
+        "operator Scan (operator set 8) with the lengths of "
+        "sequences",
+        "sequences of one length are taken");
+  auto form = readScan(node, inputs.size());
+  if (failed(form))
+    return failure();
+  form->inputAxes.assign(form->numScanned, 0);
+  form->inputBackwards = entries(node, "directions", form->numScanned);
+  form->outputAxes.assign(form->numStacked, 0);
+  form->outputBackwards.assign(form->numStacked, 0);
+  if (node.failed)
+    return failure();
+  int64_t batch = rankOf(inputs.back()) ? shapeOf(inputs.back())[0] : 0;
+  for (Value input : inputs)
+    if (rankOf(input) < 1 || shapeOf(input)[0] != batch || batch < 1)
+      return node.error("inputs are no batches of one size");
+  int64_t length = rankOf(inputs.back()) > 1 ? shapeOf(inputs.back())[1] : 0;
+  SmallVector<Values> all(node.outputs.size());
+  for (int64_t sample = 0; sample < batch; ++sample) {
+    Values own, results;
+    for (Value input : inputs)
+      own.push_back(node.reshape(node.slice(input, 0, sample, 1),
+                                 shapeOf(input).drop_front()));
+    if (llvm::is_contained(own, Value()))
+      return node.fail();
+    ArrayRef<Value> given(own);
+    if (failed(importScan(
+            node, *form, Values(given.take_front(form->numCarried)),
+            given.drop_front(form->numCarried), sample * length, results)))
+      return failure();
+    if (results.empty())
+      return giveNothing(node);
+    for (auto [each, result] : llvm::zip_equal(all, results))
+      each.push_back(result);
+  }
+  for (size_t index = 0; index < all.size(); ++index) {
+    node.outputs[index] = stack(node, all[index], 0, /*reversed=*/false);
     if (!node.outputs[index])
       return node.fail();
   }
@@ -275,6 +380,7 @@ static LogicalResult scan(Node &node) {
 
 void kerf::onnx_import::addControlFlow(HandlerTable &table) {
   table.add("If", 1, branch);
-  table.add("Loop", 1, loop);
+  table.add("Loop", 1, loop, /*takesSequences=*/true);
+  table.add("Scan", 8, scanOfBatch);
   table.add("Scan", 9, scan);
 }

@@ -254,6 +254,10 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                      (least.proven > *limit
                           ? "every plan needs at least " + bytes(least.proven)
                           : std::string("that is proven for each mesh"));
+  else if (isKnown && least.predicted <= *limit)
+    result.message =
+        "no plan was found, though there is one that needs about " +
+        bytes(least.predicted);
   else
     result.message = "no plan was found that fits in memory: " +
                      (isKnown ? "the smallest that was found needs about " +

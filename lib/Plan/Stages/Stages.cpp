@@ -4,6 +4,7 @@
 #include "../Report/Infeasible.h"
 
 #include "StageBytes.h"
+#include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -228,11 +229,26 @@ void Cutter::collect() {
   collectCrossing();
 }
 
+/// The value of which `value` is a copy, moved or of another type: repeating
+/// that in the backward pass takes no memory. Null: one of sources alone.
+static Value rootOf(Value value) {
+  while (Operation *def = value.getDefiningOp()) {
+    if (isa<SourceOpInterface>(def))
+      return {};
+    if (!movesOrCasts(def) || def->getNumOperands() != 1)
+      break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
 void Cutter::collectCrossing() {
   crossing.assign(units.size() + 1, 0);
   crossingSeconds.assign(units.size() + 1, 0);
   crossings.emplace(units.size());
   llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
+  // Of all copies of a value one is held, the smallest at least.
+  llvm::MapVector<Value, std::pair<size_t, int64_t>> held;
   for (auto [i, unit] : llvm::enumerate(units))
     for (Operation *op : unit.ops) {
       for (OpResult result : op->getResults()) {
@@ -254,8 +270,11 @@ void Cutter::collectCrossing() {
           crossingSeconds[cut] += seconds;
         }
         unit.live += bytes;
-        if (isKept)
-          unit.kept += bytes;
+        if (Value root = isKept ? rootOf(result) : Value()) {
+          auto [entry, isNew] = held.insert({root, {i, bytes}});
+          if (!isNew)
+            entry->second.second = std::min(entry->second.second, bytes);
+        }
       }
       if (auto assign = dyn_cast<dist::AssignOp>(op))
         crossings->add(crossingOf(
@@ -263,6 +282,8 @@ void Cutter::collectCrossing() {
             static_cast<double>(graph.localBytes(solution, assign.getSource())),
             unitOf));
     }
+  for (auto &[root, place] : held)
+    units[place.first].kept += place.second;
 }
 
 std::vector<size_t> Cutter::placeCuts() {
