@@ -2,7 +2,7 @@
 //
 // Written from the flags as they are defined, so it cannot miss one: commands,
 // the flags of each, and the words that a flag takes where it takes some of a
-// list. Everything else is completed as a file.
+// list, or begins with one. Everything else is completed as a file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_COMPLETION_H
@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <string>
 
 namespace kerf::tool {
@@ -25,9 +26,13 @@ inline std::string wordsOf(const CLI::Option &option) {
   return words;
 }
 
+/// By flag, with what a value may begin beside the name of a file.
+using FirstWords = std::map<std::string, std::string>;
+
 /// "case" arms: `COMMAND:--flag` gives words, `COMMAND` its flags.
 inline void completeCommand(const CLI::App &app, const std::string &command,
-                            const std::string &hiddenGroup, std::string &values,
+                            const std::string &hiddenGroup,
+                            const FirstWords &first, std::string &values,
                             std::string &flags) {
   std::string list;
   for (const CLI::Option *option : app.get_options()) {
@@ -39,6 +44,9 @@ inline void completeCommand(const CLI::App &app, const std::string &command,
       if (std::string words = wordsOf(*option); !words.empty())
         values +=
             "    " + command + ":--" + name + ") words=\"" + words + "\" ;;\n";
+      else if (auto found = first.find("--" + name); found != first.end())
+        values += "    " + command + ":--" + name + ") words=\"" +
+                  found->second + "\" files=1 ;;\n";
     }
     for (const std::string &name : option->get_snames())
       list += " -" + name;
@@ -48,19 +56,20 @@ inline void completeCommand(const CLI::App &app, const std::string &command,
 }
 
 inline std::string bashCompletion(const CLI::App &app,
-                                  const std::string &hiddenGroup = "") {
+                                  const std::string &hiddenGroup,
+                                  const FirstWords &first) {
   std::string values, flags, commands, name = app.get_name();
-  completeCommand(app, "-", hiddenGroup, values, flags);
+  completeCommand(app, "-", hiddenGroup, first, values, flags);
   for (const CLI::App *sub : app.get_subcommands({})) {
     commands += (commands.empty() ? "" : " ") + sub->get_name();
-    completeCommand(*sub, sub->get_name(), hiddenGroup, values, flags);
+    completeCommand(*sub, sub->get_name(), hiddenGroup, first, values, flags);
   }
   std::string function = "_" + name;
   for (char &c : function)
     c = c == '-' ? '_' : c;
   return "# bash completion for " + name + ", written by " + name +
          " --bash-completion\n" + function + R"(() {
-  local line=${COMP_LINE:0:COMP_POINT} current command=- flag= words= i
+  local line=${COMP_LINE:0:COMP_POINT} current command=- flag= words= files= i
   # bash takes `=` for a word of its own; what stands behind the last blank is
   # what is being typed.
   current=${line##*[[:space:]]}
@@ -82,6 +91,7 @@ inline std::string bashCompletion(const CLI::App &app,
     current=${current#*=}
     if [ -n "$words" ]; then
       COMPREPLY=($(compgen -W "$words" -- "$current"))
+      [ -n "$files" ] && COMPREPLY+=($(compgen -f -- "$current"))
     else
       compopt -o filenames 2>/dev/null
       COMPREPLY=($(compgen -f -- "$current"))
@@ -105,11 +115,12 @@ complete -F )" +
 }
 
 /// Prints it as --version prints a version.
-inline void addCompletion(CLI::App &app, const std::string &hiddenGroup = "") {
+inline void addCompletion(CLI::App &app, const std::string &hiddenGroup = "",
+                          const FirstWords &first = {}) {
   app.add_flag_callback(
       "--bash-completion",
-      [&app, hiddenGroup] {
-        throw CLI::CallForVersion(bashCompletion(app, hiddenGroup), 0);
+      [&app, hiddenGroup, first] {
+        throw CLI::CallForVersion(bashCompletion(app, hiddenGroup, first), 0);
       },
       "Print what bash completes command lines with");
 }

@@ -93,8 +93,10 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   if (!report.unboundDims.empty())
     stream << "parameters are counted once these dimensions are bound\n";
   else
-    stream << "parameters " << report.numParameters << " tensors, "
-           << report.parameterElements << " elements, "
+    stream << "parameters " << report.numParameters
+           << (report.numParameters == 1 ? " tensor, " : " tensors, ")
+           << report.parameterElements
+           << (report.parameterElements == 1 ? " element, " : " elements, ")
            << scaled(double(report.parameterBytes),
                      {" B", " KiB", " MiB", " GiB"}, 1024)
            << " (floats that the file stores)\n";

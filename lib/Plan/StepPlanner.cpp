@@ -207,9 +207,10 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message = std::move(*wrong);
     return failure();
   }
+  // Candidates have shares of the deadline: the last may end well before it.
   bool isCutShort = !unsearched.empty() ||
                     (options.deadlineSeconds > 0 &&
-                     asItIs().elapsed() > 0.9 * options.deadlineSeconds);
+                     asItIs().elapsed() > 0.5 * options.deadlineSeconds);
   Infeasibility why = explainInfeasible(
       options, leastMemory(), candidateNotes(summaries()), isCutShort,
       [&](const PlanOptions &trial) {

@@ -90,9 +90,7 @@ static void printTrained(llvm::raw_ostream &out,
   out << "\ntrained   "
       << plural(static_cast<int64_t>(training.trained.size()), "parameter")
       << " of "
-      << (elements == 1
-              ? "1 element\n"
-              : formatCount(static_cast<double>(elements)) + " elements\n");
+      << elementsText(elements) << "\n";
   if (verbose)
     for (const autodiff::TrainedParameter &parameter : training.trained) {
       out << "  " << parameter.name << " [";

@@ -18,6 +18,8 @@
 #include "Report.h"
 #include "Setup.h"
 
+#include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Cost/Machine.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/versions.h"
@@ -99,6 +101,34 @@ class HelpFormatter : public CLI::Formatter {
 };
 } // namespace
 
+/// Of "a, b or c" the names.
+static std::string wordsIn(std::string list) {
+  for (llvm::StringRef between : {", ", " or "})
+    for (size_t at; (at = list.find(between.str())) != std::string::npos;)
+      list.replace(at, between.size(), " ");
+  return list;
+}
+
+/// What the values of flags begin with that take more than a list of words.
+static FirstWords firstWords() {
+  std::string machines;
+  for (const auto &[name, text] : cost::machinePresetNames()) {
+    llvm::StringRef gpu = name;
+    bool anyNumber = gpu.consume_back("-D");
+    if (!anyNumber && (gpu.contains("-N") || gpu.contains("DxN")))
+      continue;
+    for (llvm::StringRef end : {"-1", "-4", "-8"}) {
+      machines += (machines.empty() ? "" : " ") + gpu.str();
+      if (!anyNumber)
+        break;
+      machines += end;
+    }
+  }
+  return {{"--machine", machines},
+          {"--loss", wordsIn(autodiff::lossNames())},
+          {"--optimizer", wordsIn(autodiff::optimizerNames())}};
+}
+
 /// --help shows "[VALUE]" behind an option that has a value by itself, unless
 /// its text speaks of the default; 0 and an empty text stand for "not given".
 static void showDefaults(CLI::App &command) {
@@ -122,7 +152,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>()); // of all commands
   app.set_version_flag("--version", versionText);
-  addCompletion(app, kTestOnly);
+  addCompletion(app, kTestOnly, firstWords());
   auto addTrain = [&](CLI::App *sub) {
     const char *group = "Training";
     CLI::Option *train =

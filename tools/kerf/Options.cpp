@@ -557,6 +557,11 @@ std::string kerf::tool::formatCount(double count) {
   return formatScaled(count, 1000, {"", " k", " M", " G", " T", " P"});
 }
 
+std::string kerf::tool::elementsText(int64_t elements) {
+  return elements == 1 ? "1 element"
+                       : formatCount(static_cast<double>(elements)) + " elements";
+}
+
 std::string kerf::tool::formatFlops(double count) {
   return formatScaled(
       count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});

@@ -160,6 +160,8 @@ int64_t parseBytes(const std::string &text, const std::string &flag);
 std::string formatBytes(double bytes);
 std::string formatSeconds(double seconds);
 std::string formatCount(double count);
+/// "1 element", "12.4 k elements".
+std::string elementsText(int64_t elements);
 std::string formatFlops(double count);
 
 } // namespace kerf::tool

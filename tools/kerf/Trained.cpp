@@ -75,7 +75,7 @@ static std::string text(const Key &key, const Group &group) {
                                           "tensors"};
   return names(group) + " (" + std::to_string(group.count) + " " +
          kinds[key.second] + ", " +
-         formatCount(static_cast<double>(group.elements)) + " elements)";
+         elementsText(group.elements) + ")";
 }
 
 /// The groups after `title`: on one line if they are few, else below it.
@@ -112,7 +112,7 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
   append(lines,
          "trains " + std::to_string(count) +
              (count == 1 ? " parameter of " : " parameters of ") +
-             formatCount(static_cast<double>(elements)) + " elements",
+             elementsText(elements),
          trained, verbose);
   Groups buffers;
   for (const std::string &name : result.buffers)

@@ -220,7 +220,9 @@ std::string kerf::tool::indexText(const std::vector<int64_t> &index) {
 std::string kerf::tool::differenceText(const Difference &d) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  stream << d.elements << " elements, largest difference "
+  stream << d.elements
+         << (d.elements == 1 ? " element" : " elements")
+         << ", largest difference "
          << llvm::format("%.3g", d.largest);
   if (d.largest > 0)
     stream << " at " << indexText(d.at) << " ("

@@ -236,9 +236,11 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         notes + waive;
     return result;
   }
-  // What fits was seen, but no plan was made of it: that is no matter of
-  // memory.
-  if (isCutShort && inMemory != Trial::None && least.predicted <= *limit) {
+  // What fits was seen, but no plan was made of it, or nothing was seen at all:
+  // that is no matter of memory.
+  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
+  if (isCutShort && inMemory != Trial::None && least.proven <= *limit &&
+      (!isKnown || least.predicted <= *limit)) {
     result.message = "no plan was found in the time that planning had" + notes +
                      "\nnote: option deadline gives it more";
     return result;
@@ -248,7 +250,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   if (least.predicted > *limit)
     findSmall(options, std::max(least.proven, *limit), least.predicted,
               tryPlan);
-  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
+  isKnown = least.predicted < std::numeric_limits<int64_t>::max();
   if (isProven)
     result.message = "no plan fits in memory: " +
                      (least.proven > *limit
