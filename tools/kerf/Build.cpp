@@ -89,8 +89,7 @@ static void printTrained(llvm::raw_ostream &out,
   }
   out << "\ntrained   "
       << plural(static_cast<int64_t>(training.trained.size()), "parameter")
-      << " of "
-      << elementsText(elements) << "\n";
+      << " of " << elementsText(elements) << "\n";
   if (verbose)
     for (const autodiff::TrainedParameter &parameter : training.trained) {
       out << "  " << parameter.name << " [";

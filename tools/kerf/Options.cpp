@@ -558,8 +558,9 @@ std::string kerf::tool::formatCount(double count) {
 }
 
 std::string kerf::tool::elementsText(int64_t elements) {
-  return elements == 1 ? "1 element"
-                       : formatCount(static_cast<double>(elements)) + " elements";
+  return elements == 1
+             ? "1 element"
+             : formatCount(static_cast<double>(elements)) + " elements";
 }
 
 std::string kerf::tool::formatFlops(double count) {

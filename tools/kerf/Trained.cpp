@@ -74,8 +74,7 @@ static std::string text(const Key &key, const Group &group) {
   static constexpr const char *kinds[] = {"numbers", "vectors", "matrices",
                                           "tensors"};
   return names(group) + " (" + std::to_string(group.count) + " " +
-         kinds[key.second] + ", " +
-         elementsText(group.elements) + ")";
+         kinds[key.second] + ", " + elementsText(group.elements) + ")";
 }
 
 /// The groups after `title`: on one line if they are few, else below it.

@@ -220,10 +220,8 @@ std::string kerf::tool::indexText(const std::vector<int64_t> &index) {
 std::string kerf::tool::differenceText(const Difference &d) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  stream << d.elements
-         << (d.elements == 1 ? " element" : " elements")
-         << ", largest difference "
-         << llvm::format("%.3g", d.largest);
+  stream << d.elements << (d.elements == 1 ? " element" : " elements")
+         << ", largest difference " << llvm::format("%.3g", d.largest);
   if (d.largest > 0)
     stream << " at " << indexText(d.at) << " ("
            << llvm::format("%.7g against %.7g", d.found, d.expected) << ")";
