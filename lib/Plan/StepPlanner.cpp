@@ -2,6 +2,7 @@
 #include "StepPlanner.h"
 
 #include "EntryFunction.h"
+#include "Model/Layouts.h"
 
 #include "kerf/Plan/Recompute.h"
 
@@ -18,8 +19,28 @@ static constexpr int64_t kEvery[] = {1, 2, 4};
 /// deadline was asked for.
 static constexpr double kMaxSeconds = 60;
 /// The share of a deadline that the search may spend on the step as it is, if
-/// the user has set a memory limit; the rest is for kinds that hold less.
+/// the user has set a memory limit or the machine's may bind; the rest is for
+/// kinds that hold less.
 static constexpr double kShareAsItIs = 0.6;
+
+/// Whether what the backward pass reads of the forward pass, divided among all
+/// devices, is about as much as a device has. No bound: kernels keep less.
+static bool mayBind(func::FuncOp function, const PlanOptions &options) {
+  using dist::getPhase;
+  using dist::Phase;
+  double bytes = 0;
+  for (Operation &op : function.getBody().front().without_terminator())
+    for (Value result : op.getResults())
+      if (!isa<SourceOpInterface>(op) && getPhase(&op) == Phase::Forward &&
+          isa<RankedTensorType>(result.getType()) &&
+          llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return getPhase(user) != Phase::Forward;
+          }))
+        bytes += static_cast<double>(sizeBytes(tensorType(result)));
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  return limit && bytes / static_cast<double>(options.devices) >
+                      0.5 * static_cast<double>(*limit);
+}
 
 StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
                          const PlanOptions &options, OpRules rules)
@@ -39,7 +60,7 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
   }
   first.planner =
       std::make_unique<Planner>(main, first.options, start, std::move(rules));
-  if (mayHoldLess() && options.memoryLimitBytes)
+  if (mayHoldLess() && (options.memoryLimitBytes || mayBind(function, options)))
     first.options.deadlineSeconds *= kShareAsItIs;
 }
 
