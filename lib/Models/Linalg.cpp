@@ -127,7 +127,7 @@ public:
         padded.push_back(loop);
     if (!padded.empty())
       local = mask(local, padded);
-    addOffsets(local);
+    local = addOffsets(local);
     return SmallVector<Value>(local->getResults());
   }
 
@@ -192,13 +192,20 @@ private:
     return known;
   }
 
-  /// Iterations past the end of a loop add the identity. Before addOffsets.
-  linalg::LinalgOp mask(linalg::LinalgOp local, ArrayRef<unsigned> padded) {
+  /// As linalg.generic: the body of a named op is not printed, and what is
+  /// changed in it would be lost.
+  linalg::LinalgOp withOwnBody(linalg::LinalgOp local) {
+    if (isa<linalg::GenericOp>(local))
+      return local;
     IRRewriter rewriter(builder.getContext());
     rewriter.setInsertionPoint(local);
-    if (!isa<linalg::GenericOp>(local))
-      local = cast<linalg::LinalgOp>(
-          linalg::generalizeNamedOp(rewriter, local)->getOperation());
+    return cast<linalg::LinalgOp>(
+        linalg::generalizeNamedOp(rewriter, local)->getOperation());
+  }
+
+  /// Iterations past the end of a loop add the identity. Before addOffsets.
+  linalg::LinalgOp mask(linalg::LinalgOp local, ArrayRef<unsigned> padded) {
+    local = withOwnBody(local);
     Location loc = local.getLoc();
     auto inside = OpBuilder::atBlockBegin(local.getBlock());
     Value isInside;
@@ -227,7 +234,12 @@ private:
   }
 
   /// Indices that the body reads are global ones.
-  void addOffsets(linalg::LinalgOp local) {
+  linalg::LinalgOp addOffsets(linalg::LinalgOp local) {
+    if (llvm::any_of(local.getBlock()->getOps<linalg::IndexOp>(),
+                     [&](linalg::IndexOp index) {
+                       return context.shards(index.getDim()) > 1;
+                     }))
+      local = withOwnBody(local);
     for (auto index : llvm::make_early_inc_range(
              local.getBlock()->getOps<linalg::IndexOp>())) {
       unsigned loop = index.getDim();
@@ -241,6 +253,7 @@ private:
       auto sum = arith::AddIOp::create(builder, index.getLoc(), index, offset);
       index.getResult().replaceAllUsesExcept(sum, sum);
     }
+    return local;
   }
 
   linalg::LinalgOp global;

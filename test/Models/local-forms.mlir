@@ -98,3 +98,23 @@ func.func @shapes(%x: tensor<6x4xf32> {dist.sharding = #dist.sharding<{"a"}, {}>
   %3 = arith.mulf %1, %2 {dist.plan = #dist.plan<operands = [#cut, #cut], results = [#cut]>} : tensor<12xf32>
   return %3 : tensor<12xf32>
 }
+
+// -----
+
+// Indices that a body reads are global ones. The body of a named op is not printed, so that it becomes linalg.generic.
+// CHECK-LABEL: func.func @indices(
+// CHECK-NOT: linalg.fill_rng_2d
+// CHECK: linalg.generic
+// CHECK: %[[I:.*]] = linalg.index 1
+// CHECK: arith.addi %[[I]], %{{.*}} : index
+#columns = #dist.sharding<{}, {"a"}>
+dist.mesh @mesh ["a"=2]
+func.func @indices(%x: tensor<6x8xf32> {dist.sharding = #dist.sharding<{}, {"a"}>})
+    -> (tensor<6x8xf32> {dist.sharding = #dist.sharding<{}, {"a"}>}) {
+  %low = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<>]>} 0.0 : f64
+  %high = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<>]>} 1.0 : f64
+  %seed = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<>]>} 7 : i32
+  %0 = linalg.fill_rng_2d {dist.plan = #dist.plan<operands = [#dist.sharding<>, #dist.sharding<>, #dist.sharding<>, #columns], results = [#columns]>}
+     ins(%low, %high, %seed : f64, f64, i32) outs(%x : tensor<6x8xf32>) -> tensor<6x8xf32>
+  return %0 : tensor<6x8xf32>
+}
