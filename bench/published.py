@@ -86,7 +86,9 @@ def main():
         ratios.append(predicted / printed)
         choice = "none found"
         if own:
-            choice = f"{own['time']['step_seconds']:.2f} s, gap {100 * own['objective']['gap']:.0f}%: {mesh_of(own)}"
+            gap = own["objective"]["gap"]
+            bound = f"gap {100 * gap:.0f}%" if gap < 1 else "no bound yet"
+            choice = f"{own['time']['step_seconds']:.2f} s, {bound}: {mesh_of(own)}"
         print(f"{source:4} {billions:9g}B {gpus:5} {batch:6}  {degrees:12} {printed:7.2f} s {predicted:7.2f} s {ratios[-1]:6.2f}  {choice}",
               flush=True)
     print(f"largest difference {100 * max(abs(ratio - 1) for ratio in ratios):.0f}%, mean "

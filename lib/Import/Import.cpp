@@ -297,10 +297,11 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       names.push_back(output.name());
     }
   }
-  std::set<StringRef> different(names.begin(), names.end());
-  if (different.size() != names.size())
-    refuse("", "two outputs have one name; elements of a sequence NAME are "
-               "outputs NAME.0, NAME.1, ...");
+  std::set<StringRef> different;
+  for (StringRef name : names)
+    if (!different.insert(name).second)
+      refuse(name, "two outputs have this name; elements of a sequence NAME "
+                   "are outputs NAME.0, NAME.1, ...");
   if (graph.output().empty())
     refuse("", "graph has no output");
   if (!report.issues.empty() || !report.unsupported.empty())

@@ -3,6 +3,7 @@
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_SAMPLERANGES
@@ -13,23 +14,24 @@ using namespace kerf;
 using namespace mlir;
 
 /// The fewest rows that a gather takes which reads `value`, moved or of another
-/// type, as its indices; 0 if none does.
+/// type, as its indices; 0 if none does. Linear in the uses.
 static int64_t rowsRead(Value value) {
   int64_t rows = 0;
-  auto limit = [&](int64_t size) {
-    if (size > 0)
-      rows = rows ? std::min(rows, size) : size;
-  };
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    if (auto gather = dyn_cast<nn::GatherOp>(user)) {
-      if (use.get() == gather.getIndices())
-        limit(gather.getData().getType().getDimSize(gather.getDim()));
-    } else if (isa<nn::CastOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp,
-                   nn::ConcatOp, nn::BroadcastOp>(user)) {
-      limit(rowsRead(user->getResult(0)));
+  llvm::SetVector<Value> moved;
+  moved.insert(value);
+  for (size_t at = 0; at < moved.size(); ++at)
+    for (OpOperand &use : moved[at].getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<nn::CastOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp,
+              nn::ConcatOp, nn::BroadcastOp>(user))
+        moved.insert(user->getResult(0));
+      auto gather = dyn_cast<nn::GatherOp>(user);
+      if (!gather || use.get() != gather.getIndices())
+        continue;
+      int64_t size = gather.getData().getType().getDimSize(gather.getDim());
+      if (size > 0)
+        rows = rows ? std::min(rows, size) : size;
     }
-  }
   return rows;
 }
 

@@ -18,9 +18,9 @@ OUT = fresh_folder(sys.argv[1])
 checks = Checks()
 
 
-def save(name, nodes, constants, output=("y", TensorProto.FLOAT, None), shape=(4, 6)):
+def save(name, nodes, constants, output=("y", TensorProto.FLOAT, None), more=(), shape=(4, 6)):
     graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [output if isinstance(output, onnx.ValueInfoProto) else helper.make_tensor_value_info(*output)],
+                              [output if isinstance(output, onnx.ValueInfoProto) else helper.make_tensor_value_info(*output), *more],
                               [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / f"{name}.onnx")
     return OUT / f"{name}.onnx"
@@ -165,6 +165,9 @@ for sign in (1, -1):
     result = kerf("run", path, "--devices=cpu:2", f"--input=x=@{OUT / 'x.npy'}", f"--output-dir={OUT / 'flow'}")
     checks.expect(f"If and Loop, {sign}", result.returncode == 0 and np.allclose(np.load(OUT / "flow" / "y.npy"), expected, rtol=1e-5,
                                                                                  atol=1e-6), result.stderr)
+expect_error(checks, "one name twice", ["plan", save("twice", [node("SplitToSequence", ["x", "c"], ["y"], axis=1), node("Neg", ["x"], ["y.0"])],
+                                                     {"c": np.int64(4)}, listed, [info("y.0", TensorProto.FLOAT, (4, 6))])],
+             3, ["y.0: two outputs have this name", "outputs NAME.0, NAME.1"])
 
 # Scan as operator set 8 has it: each sample of a batch for itself.
 body = helper.make_graph([node("Mul", ["h", "a"], ["g"]), node("Add", ["g", "b"], ["n"]), node("Sub", ["n", "a"], ["o"])], "body",

@@ -45,8 +45,30 @@ bool compare(arith::CmpIPredicate predicate, double a, double b) {
   }
 }
 
+/// Integers of 32 bits, which wrap. Doubles do not hold their products.
+std::optional<double> wrapping(Operation *op, ArrayRef<double> x) {
+  auto bits = [](double value) {
+    return static_cast<uint32_t>(static_cast<int64_t>(value));
+  };
+  auto number = [](uint32_t value) {
+    return static_cast<double>(static_cast<int32_t>(value));
+  };
+  if (isa<arith::AddIOp>(op))
+    return number(bits(x[0]) + bits(x[1]));
+  if (isa<arith::SubIOp>(op))
+    return number(bits(x[0]) - bits(x[1]));
+  if (isa<arith::MulIOp>(op))
+    return number(bits(x[0]) * bits(x[1]));
+  if (isa<arith::TruncIOp, arith::IndexCastOp>(op))
+    return number(bits(x[0]));
+  return std::nullopt;
+}
+
 /// The function of an op on numbers; none: the op is not known.
 std::optional<double> scalar(Operation *op, ArrayRef<double> x) {
+  if (op->getNumResults() == 1 && op->getResult(0).getType().isInteger(32))
+    if (std::optional<double> wrapped = wrapping(op, x))
+      return wrapped;
   if (isa<arith::AddFOp, arith::AddIOp, tosa::AddOp>(op))
     return x[0] + x[1];
   if (isa<arith::SubFOp, arith::SubIOp, tosa::SubOp>(op))

@@ -9,6 +9,7 @@
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
 
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -133,6 +134,10 @@ kerf::test::planAndRun(ModuleOp module, ArrayRef<Tensor> inputs, Random &random,
     return std::nullopt;
   if (failed(*partitioned))
     return FailureOr<std::vector<Tensor>>(failure());
-  return interpret::runPartitioned(module, inputs, {}, nullptr, nullptr,
+  // As text, which other tools read: what is not printed is lost.
+  auto read = parseSourceString<ModuleOp>(textOf(module), module.getContext());
+  if (!read)
+    return FailureOr<std::vector<Tensor>>(failure());
+  return interpret::runPartitioned(*read, inputs, {}, nullptr, nullptr,
                                    evaluateUpstream);
 }

@@ -37,6 +37,16 @@ func.func @f(%x: tensor<12x8xf64>) -> (tensor<3x4x4x2xf64>, tensor<12x8xf64>) {
      : tensor<3x4x4x2xf64> -> tensor<12x8xf64>
   return %1, %2 : tensor<3x4x4x2xf64>, tensor<12x8xf64>
 })"},
+    {"numbers made from indices", R"(
+func.func @f(%x: tensor<6x8xf64>, %y: tensor<6x8xf64>) -> tensor<6x8xf64> {
+  %low = arith.constant -2.0 : f64
+  %high = arith.constant 2.0 : f64
+  %seed = arith.constant 7 : i32
+  %0 = linalg.fill_rng_2d ins(%low, %high, %seed : f64, f64, i32)
+                          outs(%x : tensor<6x8xf64>) -> tensor<6x8xf64>
+  %1 = arith.addf %0, %y : tensor<6x8xf64>
+  return %1 : tensor<6x8xf64>
+})"},
     {"tiles with another order outside", R"(
 func.func @f(%x: tensor<8x12xf64>) -> tensor<8x12xf64> {
   %p = tensor.empty() : tensor<4x8x3xf64>

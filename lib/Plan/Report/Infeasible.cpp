@@ -258,7 +258,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                           : std::string("that is proven for each mesh"));
   else if (isKnown && least.predicted <= *limit)
     result.message =
-        "no plan was found, though there is one that needs about " +
+        "no plan was found, though one was seen that may need about " +
         bytes(least.predicted);
   else
     result.message = "no plan was found that fits in memory: " +
