@@ -99,8 +99,8 @@ sources = [np.sin(phase + np.arange(size, dtype=np.float32)).astype(np.float32).
            for phase, (size, shape) in enumerate([(48, (6, 8)), (80, (8, 10)), (10, (10,)), (80, (10, 8))])]
 x, w, b, v = sources
 wanted = (np.tanh(x @ w + b) @ v).ravel()
-for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2", "tp=2", "w=[{},{tp}]"], 1, 2000),
-                         (["pp=2", "tp=2", "w=[{},{tp}]"], 240, 2000), (["pp=2"], 192, 1000)):
+for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2,tp=2", "w=[{},{tp}]"], 1, 2000),
+                         (["pp=2,tp=2", "w=[{},{tp}]"], 240, 2000), (["pp=2"], 192, 1000)):
     ran = run(out / "build/run-linalg", examples / "mlp.mlir", *cut)
     numbers = np.array([[float(a), float(b)] for a, b in re.findall(r"^(\S+) on ranks, (\S+) on one$", ran.stdout, re.M)])
     said = ran.stdout[-2000:] + ran.stderr[-2000:]
@@ -110,9 +110,34 @@ for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2", "tp=2",
         checks.expect(f"run-linalg {' '.join(cut)}: on one", np.abs(numbers[:, 1] - wanted).max() < 2e-6, said)
     sent = re.search(r"ranks sent (\d+) bytes", ran.stdout)
     checks.expect(f"run-linalg {' '.join(cut)}: bytes", sent and least <= int(sent[1]) <= most, said)
-for source in sorted(examples.glob("*.cpp")):
-    lines = len(source.read_text().splitlines())
-    checks.expect(f"{source.name} is short", lines < 120, f"{lines} lines")
+# An example is all files that it is made of; the dialect is one by itself. The page has the numbers.
+lines = {path.name: len(path.read_text().splitlines()) for path in examples.iterdir() if path.suffix in (".cpp", ".h", ".td")}
+dialect = sum(lines.pop(name) for name in ("Toy.td", "Toy.h", "Toy.cpp"))
+checks.expect("examples are short", set(lines) == {f"{name}.cpp" for name in ("own-costs", "run-linalg", "shard-linalg", "train-toy")}
+              and max(lines.values()) < 120 and dialect < 125, f"{lines}, dialect {dialect}")
+said = sorted(int(number) for number in re.findall(r"\b\d+\b", re.search(
+    r"With all their files the\s.*?`Toy.td`", (root / "docs/Embedding.md").read_text(), re.S)[0]))
+checks.expect("their lines as docs/Embedding.md says", said == sorted([*lines.values(), dialect]), f"{said}, {lines}, dialect {dialect}")
+
+# What is wrong is said, without an abort.
+(out / "errors").mkdir()
+(out / "errors/CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
+project(errors CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(Kerf REQUIRED COMPONENTS Embed Native)
+add_executable(errors {inputs / "embedded_errors.cpp"})
+target_link_libraries(errors PRIVATE KerfEmbed KerfNative)
+""")
+succeeds("configure the errors", "cmake", "-G", "Ninja", "-S", out / "errors", "-B", out / "errors/build", f"-DCMAKE_PREFIX_PATH={prefix}",
+         f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}")
+succeeds("build the errors", "cmake", "--build", out / "errors/build")
+said = succeeds("errors", out / "errors/build/errors").splitlines()
+for line, wanted in zip(said + [""] * 20, (
+        "fine", "option mesh: 'tp', expected NAME=SIZE", "axis 'tp' has 0 devices, expected at least 1", "below 2", "devices, ", "nonesuch",
+        "nonesuch.json: No such file", "there is no function @none", "there is no function @external",
+        "@dynamic: type 'tensor<?xf32>', expected a tensor of static shape", "tensors: 1, expected 2", "without ranks keeps nothing",
+        "without ranks keeps nothing", "5.0")):
+    checks.expect(f"says {wanted}", wanted in line, f"{said}")
 
 # The solver without MLIR, which CMake is not to find; what there is not is said.
 without = ["cmake", "-G", "Ninja", "-S", root / "examples/solver", "-B", out / "solver", f"-DCMAKE_PREFIX_PATH={prefix}",

@@ -12,6 +12,7 @@
 #include "kerf/Models/Models.h"
 #include "kerf/NN/NN.h"
 #include "kerf/NNToLinalg/Passes.h"
+#include "kerf/Native/Native.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/MeshText.h"
 #include "kerf/Plan/Passes.h"
@@ -184,8 +185,19 @@ mlir::FailureOr<std::vector<interpret::Tensor>> (*const simulate)(
     interpret::RankStates *, const interpret::Observer &,
     const interpret::Evaluator &) = interpret::runPartitioned;
 
-// Added later: the ten lines of docs/Embedding.md.
+// Added later: the ten lines of docs/Embedding.md; programs in memory.
 llvm::Expected<plan::PlanOptions> (*const options)(StringRef,
                                                    StringRef) = planOptions;
 void (*const shard)(OpPassManager &, const plan::PlanOptions &,
                     plan::PlanRun &) = buildShardPipeline;
+using native::Program;
+void (*const lower)(OpPassManager &) = native::buildLowerToLLVM;
+llvm::Expected<std::unique_ptr<Program>> (*const create)(
+    mlir::ModuleOp, StringRef) = Program::create;
+ArrayRef<mlir::ShapedType> (Program::*const types)() const = &Program::getTypes;
+kerf_ranks_t *(Program::*const ranksOf)() const = &Program::getRanks;
+llvm::Error (Program::*const runOnRanks)(ArrayRef<void *>) = &Program::run;
+llvm::Error (Program::*const write_)(const std::string &,
+                                     const void *) = &Program::write;
+llvm::Error (Program::*const read_)(const std::string &,
+                                    void *) const = &Program::read;
