@@ -2,6 +2,8 @@
 # (docs/Compatibility.md), and the C API, which a program in C finds by CMake, links and runs.
 #
 # REQUIRES: kerf, kerf-opt, kerf-run
+# UNSUPPORTED: sanitizer
+#   (what is instrumented links only with a sanitizer)
 # RUN: %python %s %t %inputs %build
 import json
 import pathlib
@@ -68,13 +70,14 @@ built = succeeds("build in C", "cmake", "--build", c_api, "--verbose")
 checks.expect("one library", set(re.findall(r"\bl?Kerf\w+\b", " ".join(built.split("Linking")[1:]))) <= {"KerfC"}
               and not re.search(r"libKerf\w*\.a|lMLIR|libMLIR", built), built[-2000:])
 mlp = examples / "embedding/mlp.mlir"
-planned = succeeds("plan.c", c_api / "plan", mlp, "4", "tp=4")
-document, end = json.JSONDecoder().raw_decode(planned)
-checks.expect("plan.json", document["schema"] == "kerf.plan/1" and document["mesh"]["tp"] == 4, planned[:500])
-checks.expect("local shapes", "dist.schedule" in planned[end:], planned[end:][:2000])
-(out / "plan.json").write_text(json.dumps(document))
-applied = succeeds("plan.c applies a plan", c_api / "plan", mlp, out / "plan.json")
-checks.expect("the same module", applied == planned[end:].lstrip("\n"), applied[:2000])
+for cut in ("pp=2,tp=2", "tp=4"):
+    planned = succeeds(f"plan.c {cut}", c_api / "plan", mlp, "4", cut)
+    document, end = json.JSONDecoder().raw_decode(planned)
+    checks.expect(f"plan.json of {cut}", document["schema"] == "kerf.plan/1" and document["mesh"]["tp"] == int(cut[-1]), planned[:500])
+    checks.expect(f"local shapes of {cut}", "dist.schedule" in planned[end:], planned[end:][:2000])
+    (out / "plan.json").write_text(json.dumps(document))
+    applied = succeeds(f"plan.c applies the plan of {cut}", c_api / "plan", mlp, out / "plan.json")
+    checks.expect(f"the same module for {cut}", applied == planned[end:].lstrip("\n"), applied[:2000])
 for what, change, wanted in (("misspelt", {"values_": []}, 'unknown key "values_"'), ("of another version", {"schema": "kerf.plan/2"}, "newer than"),
                              ("of an empty mesh", {"mesh": {}}, "mesh: no size"), ("without values", {"values": []}, "values: input"),
                              ("of too many devices", {"mesh": {"tp": 1 << 40}, "mesh_axes": ["tp"]}, "plan: mesh: 1099511627776 devices")):
