@@ -163,3 +163,24 @@ module {
     return %x : tensor<4xf32>
   }
 }
+
+// -----
+
+module {
+  dist.mesh @mesh ["tp"=2]
+  // expected-error@+1 {{of which function is this the list of a stage? The declaration with shardings that kerf-partition leaves is not there: passes that drop private functions (symbol-dce) come behind kerf-call-runtime}}
+  dist.schedule 0 {
+    %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
+    dist.output %0 to 0 micro_batch 0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Nobody has planned it.
+// expected-warning@+1 {{has no dist.mesh, so nothing in it runs on ranks: kerf-plan or kerf-propagate, then kerf-partition come before}}
+module {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
