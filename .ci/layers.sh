@@ -2,7 +2,7 @@
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
 #   phases -> Cost, Fusion -> Interfaces
-#   Package, Ranks -> runtime/include (plain C);  runtime -> never the compiler
+#   Package, Ranks, Native -> runtime/include (plain C);  runtime -> never the compiler
 #   all -> Format (tables that compiler and runtime share) -> the C++ library
 # A rule names a set of files and the includes that they must not have.
 set -euo pipefail
@@ -35,6 +35,7 @@ all=$(IFS='|'; echo "${phases[*]}|Bridge|Pipelines|Cost|Fusion|Interpret")
 never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Bridge|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
 never "the bridge includes more than partition, which checks shardings" "kerf/(Import|Autodiff|Plan|Collectives|Lower|Package|Pipelines|Embed|Models|Cost|Fusion|Interpret|NN|Exec)/" lib/Bridge include/kerf/Bridge
 never "nn in linalg includes more than nn" "kerf/($all|Dist|Exec|Models|Embed)/" lib/NNToLinalg include/kerf/NNToLinalg
+never "compiling in memory includes more than ranks" "kerf/(${all/Ranks|/}|NNToLinalg|NN|Dist|Exec|Models|Embed)/" lib/Native include/kerf/Native
 never "what others embed includes a front or a back end" "kerf/(Import|Lower|Package|Pipelines|Exec)/" lib/Embed include/kerf/Embed tools/plugin
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces

@@ -1,17 +1,22 @@
 # What other compilers build against: find_package(Kerf) gives the libraries
-# below as targets, with their headers and TableGen files (docs/Embedding.md).
+# below as targets, with their headers and TableGen files (docs/Embedding.md),
+# and KerfC and KerfPlugin of tools/.
 set(KERF_EMBEDDED_LIBRARIES
   KerfSupport KerfCost KerfSolver KerfInterfaces KerfDist KerfNN KerfFusion KerfAutodiff KerfPlan KerfPartition
-  KerfCollectives KerfBridge KerfNNToLinalg KerfRanks KerfModels KerfEmbed KerfInterpret)
+  KerfCollectives KerfBridge KerfNNToLinalg KerfRanks KerfModels KerfEmbed KerfInterpret KerfNative)
 install(TARGETS ${KERF_EMBEDDED_LIBRARIES} EXPORT KerfTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-set(parts Autodiff Bridge Collectives Cost Dist Embed Format Fusion Interfaces Interpret Models NN NNToLinalg Partition Plan Ranks Support)
-list(JOIN parts "|" parts)
-foreach(root ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/dialects
-    ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR}/dialects)
-  install(DIRECTORY ${root}/kerf DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-    FILES_MATCHING REGEX "/kerf/(${parts})/.*\\.(h|td|def|inc)$"
-    PATTERN CMakeFiles EXCLUDE)
+# Their headers: a folder each, of the sources and of what TableGen has written.
+foreach(part Autodiff Bridge Collectives Cost Dist Embed Format Fusion Interfaces Interpret Models Native NN NNToLinalg Partition
+    Plan Ranks Support)
+  foreach(root include dialects)
+    foreach(folder ${PROJECT_SOURCE_DIR}/${root}/kerf/${part} ${PROJECT_BINARY_DIR}/${root}/kerf/${part})
+      if(EXISTS ${folder})
+        install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kerf
+          FILES_MATCHING REGEX "\\.(h|td|def|inc)$" PATTERN CMakeFiles EXCLUDE PATTERN "*.dir" EXCLUDE)
+      endif()
+    endforeach()
+  endforeach()
 endforeach()
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/Version.h.in ${PROJECT_BINARY_DIR}/cmake/Version.h @ONLY)

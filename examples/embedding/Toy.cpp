@@ -2,9 +2,6 @@
 // cost, and their gradients. Nothing else is said about devices.
 #include "Toy.h"
 
-#include "kerf/NN/NN.h"
-
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -23,16 +20,12 @@ void ToyDialect::initialize() {
       >();
 }
 
-static int64_t sizeOf(Value value, unsigned dim) {
-  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
-}
-
 // ([m, k], [k, n]) -> ([m, n]), k summed up; linear in either operand.
 ShardingRule ProductOp::getShardingRule() {
   ShardingRule rule;
-  unsigned m = rule.addFactor(sizeOf(getResult(), 0));
-  unsigned n = rule.addFactor(sizeOf(getResult(), 1));
-  unsigned k = rule.addFactor(sizeOf(getA(), getTa() ? 0 : 1),
+  unsigned m = rule.addFactor(getType().getDimSize(0));
+  unsigned n = rule.addFactor(getType().getDimSize(1));
+  unsigned k = rule.addFactor(getA().getType().getDimSize(getTa() ? 0 : 1),
                               FactorKind::Reduction, ReductionKind::Sum);
   TensorFactors a = {{m}, {k}}, b = {{k}, {n}};
   if (getTa())
@@ -90,23 +83,4 @@ MultiplyOp::buildVectorJacobianProduct(OpBuilder &builder,
   Value da = create(builder, getLoc(), type, gradients[0], getB());
   Value db = create(builder, getLoc(), type, gradients[0], getA());
   return SmallVector<Value>{da, db};
-}
-
-/// What a back end does with its ops; here they become ops of nn, which a pass
-/// says in linalg, as what Kerf has added: the loss and the updates.
-void toy::lowerToy(ModuleOp module) {
-  module->walk([&](Operation *op) {
-    if (!isa<toy::ToyDialect>(op->getDialect()))
-      return;
-    OpBuilder builder(op);
-    Type type = op->getResult(0).getType();
-    Value a = op->getOperand(0), b = op->getOperand(1), made;
-    if (auto product = dyn_cast<toy::ProductOp>(op))
-      made = kerf::nn::MatmulOp::create(builder, op->getLoc(), type, a, b,
-                                        product.getTa(), product.getTb());
-    else
-      made = kerf::nn::MulOp::create(builder, op->getLoc(), type, a, b);
-    op->getResult(0).replaceAllUsesWith(made);
-    op->erase();
-  });
 }

@@ -9,10 +9,3 @@
 #include "ToyDialect.h.inc"
 #define GET_OP_CLASSES
 #include "Toy.h.inc"
-
-namespace mlir {
-class ModuleOp;
-}
-namespace toy {
-void lowerToy(mlir::ModuleOp module);
-}

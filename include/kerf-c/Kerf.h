@@ -23,7 +23,9 @@ extern "C" {
 MLIR_CAPI_EXPORTED int kerfApiVersion(void);
 
 /** Kerf's dialects, those of upstream ops that have models (arith, func,
- * linalg, math, tensor, tosa), and the models, are made known to `context`. */
+ * linalg, math, tensor, tosa) and these models, scf, shard, and what
+ * kerf-call-runtime makes (bufferization, llvm, memref) are made known to
+ * `context`. */
 MLIR_CAPI_EXPORTED void kerfRegisterDialects(MlirContext context);
 
 typedef struct KerfPlanOptions {
@@ -37,11 +39,17 @@ typedef struct KerfPlanOptions {
 } KerfPlanOptions;
 
 /** Plans the module's function (kerf-flatten, then kerf-plan) and writes the
- * plan onto it. Returns plan.json as text, which kerf-apply-plan reads for the
- * flattened module, to be freed by kerfFree(); null if there is no plan, for
- * options that are wrong, and for a null module. */
+ * plan onto it. Returns plan.json as text, which kerfApplyPlan and the pass
+ * kerf-apply-plan read, to be freed by kerfFree(); null if there is no plan,
+ * for options that are wrong, and for a null module. */
 MLIR_CAPI_EXPORTED char *kerfPlan(MlirModule module,
                                   const KerfPlanOptions *options);
+
+/** kerf-flatten, then the plan of such a text is written onto the module, as
+ * kerfPlan does for the plan that it finds. A plan that does not fit the
+ * module, a module that has a mesh already, and null are errors. */
+MLIR_CAPI_EXPORTED MlirLogicalResult kerfApplyPlan(MlirModule module,
+                                                   const char *plan);
 
 /** kerf-flatten, then kerf-propagate: what a few annotations say about all. */
 MLIR_CAPI_EXPORTED MlirLogicalResult kerfPropagate(MlirModule module);
@@ -53,6 +61,11 @@ MLIR_CAPI_EXPORTED MlirLogicalResult kerfCollectives(MlirModule module);
 /** kerf-call-runtime: what is left of dist becomes calls of kerf/rt/ranks.h;
  * upstream passes lower the rest. */
 MLIR_CAPI_EXPORTED MlirLogicalResult kerfCallRuntime(MlirModule module);
+
+/** kerf-dist-to-shard: plans and collectives of dist become those of MLIR's
+ * shard dialect, and back. What the other cannot say is an error. */
+MLIR_CAPI_EXPORTED MlirLogicalResult kerfDistToShard(MlirModule module);
+MLIR_CAPI_EXPORTED MlirLogicalResult kerfShardToDist(MlirModule module);
 
 MLIR_CAPI_EXPORTED void kerfFree(char *text);
 

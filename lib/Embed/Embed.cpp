@@ -11,12 +11,15 @@
 #include "kerf/NN/NN.h"
 #include "kerf/NNToLinalg/Passes.h"
 #include "kerf/Partition/Passes.h"
+#include "kerf/Plan/MeshText.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Ranks/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace {
 
@@ -84,4 +87,32 @@ void kerf::registerEmbeddedPasses() {
         options.overlap = text.overlap;
         buildCollectivesPipeline(passes, options);
       });
+}
+
+llvm::Expected<kerf::plan::PlanOptions>
+kerf::planOptions(llvm::StringRef mesh, llvm::StringRef machine) {
+  plan::PlanOptions options;
+  if (std::string wrong = plan::parseMeshText(mesh, options.mesh);
+      !wrong.empty())
+    return llvm::createStringError(wrong);
+  for (const auto &[name, size] : options.mesh)
+    if (size < 1 || llvm::MulOverflow(options.devices, size, options.devices))
+      return llvm::createStringError("option mesh: axis '" + name + "' has " +
+                                     std::to_string(size) +
+                                     " devices, expected at least 1, and a "
+                                     "number of all below 2^63");
+  auto loaded = cost::loadMachine(machine, options.devices);
+  if (!loaded)
+    return loaded.takeError();
+  options.machine = std::move(*loaded);
+  return options;
+}
+
+void kerf::buildShardPipeline(mlir::OpPassManager &passes,
+                              const plan::PlanOptions &options,
+                              plan::PlanRun &planned) {
+  passes.addPass(plan::createFlatten());
+  passes.addPass(plan::createPlanPass(options, options.machine.name, planned));
+  buildPartitionPipeline(passes);
+  buildCollectivesPipeline(passes);
 }

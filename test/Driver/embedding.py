@@ -1,5 +1,6 @@
 # Other compilers build against an installed Kerf: the examples of examples/embedding are built from an installed tree
-# and run, stock mlir-opt takes the plugin, and what docs/Embedding.md shows stands in the examples.
+# and run, stock mlir-opt takes the plugin, and what README.md and docs/Embedding.md show stands in the examples, or runs.
+# installed.py has what does not need the examples.
 #
 # REQUIRES: kerf, kerf-opt, kerf-run
 # RUN: %python %s %t %inputs %build
@@ -98,8 +99,8 @@ sources = [np.sin(phase + np.arange(size, dtype=np.float32)).astype(np.float32).
            for phase, (size, shape) in enumerate([(48, (6, 8)), (80, (8, 10)), (10, (10,)), (80, (10, 8))])]
 x, w, b, v = sources
 wanted = (np.tanh(x @ w + b) @ v).ravel()
-for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2", "tp=2", "w=[{},{tp}]"], 1, 2000),
-                         (["pp=2", "tp=2", "w=[{},{tp}]"], 240, 2000), (["pp=2"], 192, 1000)):
+for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2,tp=2", "w=[{},{tp}]"], 1, 2000),
+                         (["pp=2,tp=2", "w=[{},{tp}]"], 240, 2000), (["pp=2"], 192, 1000)):
     ran = run(out / "build/run-linalg", examples / "mlp.mlir", *cut)
     numbers = np.array([[float(a), float(b)] for a, b in re.findall(r"^(\S+) on ranks, (\S+) on one$", ran.stdout, re.M)])
     said = ran.stdout[-2000:] + ran.stderr[-2000:]
@@ -109,9 +110,34 @@ for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2", "tp=2",
         checks.expect(f"run-linalg {' '.join(cut)}: on one", np.abs(numbers[:, 1] - wanted).max() < 2e-6, said)
     sent = re.search(r"ranks sent (\d+) bytes", ran.stdout)
     checks.expect(f"run-linalg {' '.join(cut)}: bytes", sent and least <= int(sent[1]) <= most, said)
-for source in sorted(examples.glob("*.cpp")):
-    lines = len(source.read_text().splitlines())
-    checks.expect(f"{source.name} is short", lines < 120, f"{lines} lines")
+# An example is all files that it is made of; the dialect is one by itself. The page has the numbers.
+lines = {path.name: len(path.read_text().splitlines()) for path in examples.iterdir() if path.suffix in (".cpp", ".h", ".td")}
+dialect = sum(lines.pop(name) for name in ("Toy.td", "Toy.h", "Toy.cpp"))
+checks.expect("examples are short", set(lines) == {f"{name}.cpp" for name in ("own-costs", "run-linalg", "shard-linalg", "train-toy")}
+              and max(lines.values()) < 120 and dialect < 125, f"{lines}, dialect {dialect}")
+said = sorted(int(number) for number in re.findall(r"\b\d+\b", re.search(
+    r"With all their files the\s.*?`Toy.td`", (root / "docs/Embedding.md").read_text(), re.S)[0]))
+checks.expect("their lines as docs/Embedding.md says", said == sorted([*lines.values(), dialect]), f"{said}, {lines}, dialect {dialect}")
+
+# What is wrong is said, without an abort.
+(out / "errors").mkdir()
+(out / "errors/CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
+project(errors CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(Kerf REQUIRED COMPONENTS Embed Native)
+add_executable(errors {inputs / "embedded_errors.cpp"})
+target_link_libraries(errors PRIVATE KerfEmbed KerfNative)
+""")
+succeeds("configure the errors", "cmake", "-G", "Ninja", "-S", out / "errors", "-B", out / "errors/build", f"-DCMAKE_PREFIX_PATH={prefix}",
+         f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}")
+succeeds("build the errors", "cmake", "--build", out / "errors/build")
+said = succeeds("errors", out / "errors/build/errors").splitlines()
+for line, wanted in zip(said + [""] * 20, (
+        "fine", "option mesh: 'tp', expected NAME=SIZE", "axis 'tp' has 0 devices, expected at least 1", "below 2", "devices, ", "nonesuch",
+        "nonesuch.json: No such file", "there is no function @none", "there is no function @external",
+        "@dynamic: type 'tensor<?xf32>', expected a tensor of static shape", "tensors: 1, expected 2", "without ranks keeps nothing",
+        "without ranks keeps nothing", "5.0")):
+    checks.expect(f"says {wanted}", wanted in line, f"{said}")
 
 # The solver without MLIR, which CMake is not to find; what there is not is said.
 without = ["cmake", "-G", "Ninja", "-S", root / "examples/solver", "-B", out / "solver", f"-DCMAKE_PREFIX_PATH={prefix}",
@@ -128,35 +154,66 @@ absent = run("cmake", "-S", out / "absent", "-B", out / "absent/build", f"-DCMAK
              f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}")
 checks.expect("a component that there is not", absent.returncode and "Nonesuch" in absent.stderr, absent.stderr)
 
-# The C API, by name from Python: what it plans, kerf-opt reads.
-listed = run(sys.executable, examples / "plan.py", prefix / "lib" / "libKerfC.so", out / "mlp.mlir", "4", "tp=4")
-checks.expect("plan.py", listed.returncode == 0 and "'tp': 4" in listed.stdout and "dist.schedule" in listed.stdout,
-              listed.stdout[:2000] + listed.stderr[-2000:])
+# What the pages show is what the examples do: every block of code is compared, configured, run or parsed; `...` in a line
+# of its own stands for lines that are left out.
+MLIR_OPT = shutil.which("mlir-opt") or "mlir-opt-22"
+PLUGINS = [f"--load-pass-plugin={plugin}", f"--load-dialect-plugin={plugin}"]
+sources = {path: path.read_text() for folder in (examples, root / "examples/c-api") for path in folder.iterdir()
+           if path.suffix in (".cpp", ".h", ".c")}
+(out / "programs.mlir").write_text("".join(
+    (out / "mlp.mlir").read_text().replace("@mlp", f"@{name}") for name in ("first", "second")))
 
-exported = run("nm", "-D", "--defined-only", prefix / "lib" / "libKerfC.so").stdout
-functions = sorted(line.split()[-1] for line in exported.splitlines() if re.search(r" T kerf\w+$", line))
-typed = (inputs / "c_api_1.c").read_text()
-checks.expect("version 1 of the C API", functions == sorted(re.findall(r"= (kerf\w+);", typed)), f"{functions}")
-llvm = re.search(r"^LLVM_DIR:\w+=(.*)/lib/cmake/llvm$", (pathlib.Path(build) / "CMakeCache.txt").read_text(), re.M)[1]
-succeeds("types of version 1", shutil.which("clang-22") or "cc", "-std=c11", "-Wall", "-Werror", "-fsyntax-only",
-         f"-I{prefix / 'include'}", f"-I{llvm}/include", inputs / "c_api_1.c")
 
-# What the page shows is what the examples do.
-page = (root / "docs" / "Embedding.md").read_text()
-sources = {path: path.read_text().splitlines() for path in examples.iterdir()}
-for language, block in re.findall(r"^```(cpp|cmake)\n(.*?)^```", page, re.M | re.S):
-    wanted = [re.sub(r"\s+#.*", "", line).strip() for line in block.splitlines()]
-    wanted = [line.replace("my-compiler", "shard-linalg") for line in wanted if line not in ("", "...")]
+def plain(text):
+    """Code without comments, a space between words."""
+    return " ".join(re.sub(r"\s//.*|\s#.*", "", "\n" + text).split())
 
-    def has_all(lines):
-        rest = iter(" ".join(line.strip() for line in lines).replace("  ", " ").split("\x00"))
-        text, at = next(rest), 0
-        for line in wanted:
-            at = text.find(line, at)
-            if at < 0:
-                return False
-            at += len(line)
-        return True
 
-    checks.expect(f"docs/Embedding.md: {wanted[0]}", any(has_all(lines) for lines in sources.values()), block)
+def shows(source, block):
+    at = 0
+    for part in re.split(r"^\.\.\.$", block, flags=re.M):
+        at = source.find(plain(part), at)
+        if at < 0:
+            return False
+        at += len(plain(part))
+    return True
+
+
+def holds(language, block, number):
+    if language in ("cpp", "c"):
+        return any(shows(plain(text), block) for text in sources.values())
+    if language == "cmake":  # configured as it stands, with a program to link
+        project = out / f"cmake-{number}"
+        project.mkdir()
+        if "add_executable" not in block:
+            block = block.replace("target_link", f"add_executable(my-compiler {examples / 'shard-linalg.cpp'})\ntarget_link", 1)
+        language = "C" if "COMPONENTS C)" in block else "CXX"
+        (project / "plan.c").write_text("int main(void) { return 0; }\n")
+        (project / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(shown LANGUAGES {language})\n{block}")
+        return run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+                   f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}").returncode == 0
+    if language == "bash":
+        command = block.replace("mlir-opt-22", MLIR_OPT).replace("FILE.mlir", str(out / "mlp.mlir"))
+        ran = run("bash", "-c", command, cwd=prefix)
+        return ran.returncode == 0 and "dist.schedule" in ran.stdout
+    if language == "text":  # a pipeline
+        ran = run(MLIR_OPT, *PLUGINS, "--pass-pipeline=" + re.sub(r"\n *", "", block), out / "programs.mlir")
+        return ran.returncode == 0 and "@first_ranks(" in ran.stdout and "@second_ranks(" in ran.stdout
+    if language == "mlir":  # of a function, which names its operands
+        (out / "shown.mlir").write_text("func.func @f(%gradient: tensor<5x7xf64>, %rate: tensor<5x7xf64>) {\n" + block + "return\n}\n")
+        return run(MLIR_OPT, *PLUGINS, out / "shown.mlir").returncode == 0
+    if language in ("sh", "console"):
+        return page == "README.md"  # test/Docs/first-pages.py runs them
+    return not language and "──>" in block  # a drawing
+
+
+ten_lines = []
+for page in ("README.md", "docs/Embedding.md"):
+    blocks = re.findall(r"^ *```(\S*)\n(.*?)^ *```$", (root / page).read_text(), re.M | re.S)
+    for number, (language, block) in enumerate(blocks):
+        checks.expect(f"{page}: a block of {language or 'what is not said'}: {block.splitlines()[0].strip()}",
+                      holds(language, block, f"{page[:4]}{number}"), block)
+    ten_lines.append(next(block for language, block in blocks if language == "cpp"))
+checks.expect("ten lines of C++, of which none is left out", ten_lines[0] == ten_lines[1] and len(ten_lines[0].splitlines()) == 10
+              and "..." not in ten_lines[0], ten_lines[0])
 checks.finish()

@@ -1,6 +1,7 @@
 //===- Kerf.cpp - Kerf for compilers that speak C -------------------------===//
 #include "kerf-c/Kerf.h"
 
+#include "kerf/Bridge/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Embed/Embed.h"
@@ -9,12 +10,18 @@
 #include "kerf/Plan/MeshText.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Ranks/Passes.h"
+#include "kerf/Support/Json.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Support.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tosa/IR/TosaOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -31,7 +38,11 @@ int kerfApiVersion() { return KERF_C_API_VERSION; }
 void kerfRegisterDialects(MlirContext context) {
   DialectRegistry registry;
   registry.insert<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
-                  tensor::TensorDialect, tosa::TosaDialect>();
+                  scf::SCFDialect, shard::ShardDialect, tensor::TensorDialect,
+                  tosa::TosaDialect>();
+  // What comes out of kerf-call-runtime can be parsed, too.
+  registry.insert<bufferization::BufferizationDialect, LLVM::LLVMDialect,
+                  memref::MemRefDialect>();
   registerEmbeddedDialects(registry);
   unwrap(context)->appendDialectRegistry(registry);
 }
@@ -142,6 +153,54 @@ char *kerfPlan(MlirModule module, const KerfPlanOptions *options) {
   return strdup(documentOf(unwrap(module), *planned.result).c_str());
 }
 
+/// A machine of the devices that a plan's mesh has. What its plans cost there
+/// is not asked for; where the mesh is wrong, applying the plan says so.
+static llvm::Expected<cost::Machine> machineOf(const llvm::json::Value &plan) {
+  const llvm::json::Object *root = plan.getAsObject();
+  const auto *axes = root ? root->getArray("mesh_axes") : nullptr;
+  const auto *mesh = root ? root->getObject("mesh") : nullptr;
+  int64_t devices = 1;
+  for (size_t i = 0; axes && mesh && i < axes->size(); ++i) {
+    int64_t size =
+        mesh->getInteger((*axes)[i].getAsString().value_or("")).value_or(0);
+    if (size < 1 || llvm::MulOverflow(devices, size, devices))
+      return cost::Machine();
+  }
+  return cost::machinePreset("cpu", devices, cost::HostInfo());
+}
+
+static LogicalResult applyPlan(ModuleOp module, const char *text) {
+  if (!text)
+    return module.emitError("plan: expected, but null");
+  for (dist::MeshOp mesh : module.getOps<dist::MeshOp>())
+    return mesh.emitError(
+        "the module has a mesh already, expected none: a plan "
+        "brings its own");
+  llvm::Expected<llvm::json::Value> plan = parseJson(text);
+  if (!plan)
+    return module.emitError("plan: ") << llvm::toString(plan.takeError());
+  llvm::Expected<cost::Machine> machine = machineOf(*plan);
+  if (!machine)
+    return module.emitError("plan: mesh: ")
+           << llvm::toString(machine.takeError());
+  plan::PlanOptions options;
+  options.machine = std::move(*machine);
+  module.getContext()->getOrLoadDialect<dist::DistDialect>();
+  plan::PlanResult result;
+  std::string message;
+  if (failed(plan::applyPlanJson(module, *plan, options, result, message)))
+    return module.emitError("plan: ") << message;
+  return success();
+}
+
+MlirLogicalResult kerfApplyPlan(MlirModule module, const char *plan) {
+  if (failed(run(module, [](PassManager &passes) {
+        passes.addPass(plan::createFlatten());
+      })))
+    return wrap(failure());
+  return wrap(applyPlan(unwrap(module), plan));
+}
+
 MlirLogicalResult kerfPropagate(MlirModule module) {
   return wrap(run(module, [](PassManager &passes) {
     passes.addPass(plan::createFlatten());
@@ -162,6 +221,18 @@ MlirLogicalResult kerfCollectives(MlirModule module) {
 MlirLogicalResult kerfCallRuntime(MlirModule module) {
   return wrap(run(module, [](PassManager &passes) {
     passes.addPass(ranks::createCallRuntime());
+  }));
+}
+
+MlirLogicalResult kerfDistToShard(MlirModule module) {
+  return wrap(run(module, [](PassManager &passes) {
+    passes.addPass(bridge::createDistToShard());
+  }));
+}
+
+MlirLogicalResult kerfShardToDist(MlirModule module) {
+  return wrap(run(module, [](PassManager &passes) {
+    passes.addPass(bridge::createShardToDist());
   }));
 }
 

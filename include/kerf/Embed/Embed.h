@@ -9,7 +9,14 @@
 #ifndef KERF_EMBED_EMBED_H
 #define KERF_EMBED_EMBED_H
 
+#include "kerf/Plan/Passes.h"
+
 #include "mlir/IR/DialectRegistry.h"
+#include "llvm/Support/Error.h"
+
+namespace mlir {
+class OpPassManager;
+}
 
 namespace kerf {
 
@@ -24,6 +31,20 @@ void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 /// kerf-collectives. Process-wide, as MLIR's pass registry is; call it once.
 /// Passes that are made by their functions need no registration.
 void registerEmbeddedPasses();
+
+/// Options of kerf-plan for a mesh of given degrees, "dp=2,tp=4", on so many
+/// devices of `machine`: a preset, or a file whose name ends in ".json"
+/// (cost::loadMachine). All other options are as PlanOptions has them. An error
+/// says what is wrong with either text.
+llvm::Expected<plan::PlanOptions>
+planOptions(llvm::StringRef mesh, llvm::StringRef machine = "h100-8");
+
+/// The passes from a function of the host's ops to one on local shapes:
+/// kerf-flatten, kerf-plan, kerf-partition, kerf-collectives. `planned`, which
+/// must live as long as the passes do, gets the plan and its certificate.
+void buildShardPipeline(mlir::OpPassManager &passes,
+                        const plan::PlanOptions &options,
+                        plan::PlanRun &planned);
 
 } // namespace kerf
 
