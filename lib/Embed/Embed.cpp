@@ -8,6 +8,7 @@
 #include "kerf/Dist/Passes.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Models/Models.h"
+#include "kerf/Models/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/NNToLinalg/Passes.h"
 #include "kerf/Partition/Passes.h"
@@ -69,6 +70,7 @@ void kerf::registerEmbeddedPasses() {
   registerKerfCollectivesPasses();
   dist::registerKerfDistPasses();
   bridge::registerKerfBridgePasses();
+  models::registerKerfModelsPasses();
   nntolinalg::registerKerfNNToLinalgPasses();
   ranks::registerKerfRanksPasses();
   mlir::PassPipelineRegistration<PartitionText>(
