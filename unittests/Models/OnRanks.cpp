@@ -6,6 +6,7 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
 
@@ -28,8 +29,7 @@ std::vector<Tensor> kerf::test::makeInputs(func::FuncOp function,
                                            Random &random) {
   std::vector<Tensor> inputs;
   for (Type type : function.getArgumentTypes()) {
-    Tensor &input =
-        inputs.emplace_back(cast<RankedTensorType>(type).getShape());
+    Tensor &input = inputs.emplace_back(plannedType(type).getShape());
     for (double &value : input.data)
       value = static_cast<double>(random() % 5) - 2;
   }
