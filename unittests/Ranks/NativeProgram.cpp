@@ -94,6 +94,9 @@ HostBuffer::HostBuffer(RankedTensorType type, const interpret::Tensor &tensor)
   else if (element.isInteger(1))
     for (size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<int64_t>(tensor.data[i]) & 1;
+  else if (element.isInteger(4))
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<int64_t>(tensor.data[i]) & 15;
   else if (element.isInteger(16))
     store<int16_t>(tensor.data, bytes);
   else if (element.isInteger(32))
