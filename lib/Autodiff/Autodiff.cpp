@@ -1,6 +1,7 @@
 //===- Autodiff.cpp - the parts of autodiff in order ----------------------===//
 #include "kerf/Autodiff/Autodiff.h"
 
+#include "HoldParameters.h"
 #include "Step.h"
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Dist/Entry.h"
@@ -18,11 +19,18 @@ using namespace kerf::autodiff;
 FailureOr<AutodiffResult>
 kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
                               AutodiffFailure &failure) {
-  auto main = dist::findEntry(module);
-  if (!main || !llvm::hasSingleElement(main.getBody())) {
-    failure.lines.push_back("expected one function, @main");
+  auto main = dist::findEntryOrEmit(module);
+  if (!main)
+    return mlir::failure();
+  if (!llvm::hasSingleElement(main.getBody())) {
+    failure.messages.push_back({main.getLoc(), ("@" + main.getName() +
+                                                " has several blocks, expected "
+                                                "one: run kerf-flatten")
+                                                   .str()});
     return mlir::failure();
   }
+  if (failed(holdParameters(main)))
+    return mlir::failure();
   Step step(main, options, failure);
   if (failed(step.checkNames()))
     return mlir::failure();
@@ -93,12 +101,13 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
   LogicalResult read(AutodiffOptions &o) {
     llvm::Expected<LossSpec> lossSpec = parseLoss(loss);
     if (!lossSpec)
-      return getOperation().emitError(llvm::toString(lossSpec.takeError()));
+      return emitError(getOperation().getLoc(),
+                       llvm::toString(lossSpec.takeError()));
     o.loss = *lossSpec;
     llvm::Expected<OptimizerSpec> optimizerSpec = parseOptimizer(optimizer);
     if (!optimizerSpec)
-      return getOperation().emitError(
-          llvm::toString(optimizerSpec.takeError()));
+      return emitError(getOperation().getLoc(),
+                       llvm::toString(optimizerSpec.takeError()));
     o.optimizer = *optimizerSpec;
     o.trainable.assign(trainable.begin(), trainable.end());
     o.frozen.assign(frozen.begin(), frozen.end());
@@ -110,7 +119,7 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     if (!gradientDtype.empty()) {
       std::optional<Precision> sent = parsePrecision(gradientDtype);
       if (!sent)
-        return getOperation().emitError("gradient-dtype: '")
+        return emitError(getOperation().getLoc(), "gradient-dtype: '")
                << gradientDtype << "', expected f32, bf16 or f16";
       o.gradientDtype = *sent;
     }
@@ -133,16 +142,23 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
       result.result = std::move(*found);
       return;
     }
-    InFlightDiagnostic error = getOperation().emitError();
-    bool first = true;
-    for (const std::string &line : result.failure.lines) {
-      if (StringRef(line).starts_with("note: "))
-        error.attachNote() << StringRef(line).drop_front(6);
-      else
-        error << (first ? "" : "; ") << line;
-      first = false;
-    }
+    emit(result.failure);
     signalPassFailure();
+  }
+
+  /// An error for each message, at what it is about; notes go to the error
+  /// before them.
+  void emit(const AutodiffFailure &failure) {
+    std::optional<InFlightDiagnostic> error;
+    for (const AutodiffFailure::Message &message : failure.messages) {
+      if (message.isNote && error) {
+        error->attachNote() << message.text;
+        continue;
+      }
+      error.reset(); // reports it
+      error.emplace(emitError(message.where.value_or(getOperation().getLoc())));
+      *error << message.text;
+    }
   }
 
   std::optional<AutodiffOptions> given;

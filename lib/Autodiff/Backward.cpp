@@ -54,7 +54,7 @@ LogicalResult Step::buildBackward() {
   Value scale = lossScale();
   gradients[loss()] =
       scale ? seed.castLike(scale, loss()) : seed.number(1, loss());
-  std::vector<std::string> missing;
+  bool isMissing = false;
   for (Operation *op : llvm::reverse(path)) {
     SmallVector<Value> received;
     for (Value result : op->getResults())
@@ -72,9 +72,10 @@ LogicalResult Step::buildBackward() {
         return differentiable.buildVectorJacobianProduct(ops, received);
       });
     if (failed(given)) {
-      missing.push_back(nodeName(op) + ": '" +
-                        op->getName().getStringRef().str() +
-                        "' has no gradient" + (why.empty() ? "" : ": " + why));
+      isMissing = true;
+      (void)refuse(prefixOf(op) + "'" + op->getName().getStringRef() +
+                       "' has no gradient" + (why.empty() ? "" : ": " + why),
+                   op->getLoc());
       // Continue, so that all such ops are reported.
       given = SmallVector<Value>();
       for (Value operand : op->getOperands())
@@ -92,9 +93,7 @@ LogicalResult Step::buildBackward() {
         sum = sum ? at(op->getLoc()).add(sum, gradient) : gradient;
       }
   }
-  if (!missing.empty()) {
-    for (const std::string &line : missing)
-      (void)refuse(line);
+  if (isMissing) {
     note("parameters before these ops can stay as they are: option "
          "frozen=REGEX");
     return mlir::failure();

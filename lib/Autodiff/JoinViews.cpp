@@ -131,9 +131,10 @@ void Step::joinViews() {
       boxes[weight.getNameAttr()].push_back(Box(weight));
   for (auto &[name, all] : boxes)
     for (size_t at = 0; at < all.size();) {
+      const Box &box = all[at];
       auto other = std::find_if(
           all.begin(), all.begin() + ptrdiff_t(at),
-          [&](const Box &earlier) { return earlier.overlaps(all[at]); });
+          [&box](const Box &earlier) { return earlier.overlaps(box); });
       if (other == all.begin() + ptrdiff_t(at)) {
         ++at;
         continue;

@@ -69,16 +69,24 @@ FailureOr<Value> LossBuilder::findPrediction() {
   std::vector<std::string> names;
   for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
     auto name = step.main.getResultAttrOfType<StringAttr>(index, kNameAttr);
-    if (name.getValue() != spec.prediction) {
-      names.push_back(name.getValue().str());
+    if (!name || name.getValue() != spec.prediction) {
+      if (name)
+        names.push_back(name.getValue().str());
       continue;
     }
     Value value = step.terminator()->getOperand(index);
-    if (!isComputedFloat(typeOf(value).getElementType()))
+    if (!isa<RankedTensorType>(value.getType()) ||
+        !isComputedFloat(typeOf(value).getElementType()))
       return step.request("option loss: output '" + spec.prediction + "' is " +
                           describeType(value.getType()) + ", expected floats");
     return b.widen(value);
   }
+  if (names.empty())
+    return step.request("option loss: no result of @" + step.main.getName() +
+                            " has a name, expected one with the attribute "
+                            "kerf.name = \"" +
+                            spec.prediction + "\"",
+                        step.main.getLoc());
   std::string all = "'" + llvm::join(names, "', '") + "'";
   if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
     return step.request("option loss: expected " + spec.prediction +

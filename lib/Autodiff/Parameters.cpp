@@ -45,8 +45,9 @@ LogicalResult Step::checkNames() {
         main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
     if (name && name.getValue().starts_with(ownPrefix))
       return refuse(name.getValue() + ": an input whose name begins with '" +
-                    ownPrefix +
-                    "', as those of numbers that the step is given do");
+                        ownPrefix +
+                        "', as those of numbers that the step is given do",
+                    argument.getLoc());
   }
   return success();
 }
@@ -319,7 +320,8 @@ LogicalResult Step::selectParameters() {
     }
     if (!typeOf(value).getElementType().isF32()) {
       result = refuse(name + ": parameter is " + describeType(value.getType()) +
-                      ", expected f32 to train it");
+                          ", expected f32 to train it",
+                      op.getLoc());
       continue;
     }
     Parameter parameter;
@@ -330,7 +332,8 @@ LogicalResult Step::selectParameters() {
     parameter.value = makeMutable(value);
     if (!parameter.value) {
       result = refuse(name + ": parameter is a literal of the graph, expected "
-                             "raw data to train it");
+                             "raw data to train it",
+                      op.getLoc());
       continue;
     }
     parameters.push_back(std::move(parameter));

@@ -65,18 +65,18 @@ Value Step::lossScale() {
   return stepScalar((ownPrefix + "loss_scale").str(), ops.getF32Type());
 }
 
-LogicalResult Step::request(const Twine &line) {
-  failure.lines.push_back(line.str());
+LogicalResult Step::request(const Twine &text, std::optional<Location> where) {
+  failure.messages.push_back({where, text.str()});
   return mlir::failure();
 }
 
-LogicalResult Step::refuse(const Twine &line) {
+LogicalResult Step::refuse(const Twine &text, std::optional<Location> where) {
   failure.isRequest = false;
-  return request(line);
+  return request(text, where);
 }
 
-void Step::note(const Twine &line) {
-  failure.lines.push_back(("note: " + line).str());
+void Step::note(const Twine &text) {
+  failure.messages.push_back({{}, text.str(), /*isNote=*/true});
 }
 
 void Step::eraseDeadOps() {
@@ -105,6 +105,11 @@ std::string kerf::autodiff::nodeName(Operation *op) {
   if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
     return name.getName().str();
   return op->getName().getStringRef().str();
+}
+
+std::string kerf::autodiff::prefixOf(Operation *op) {
+  auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  return name ? name.getName().str() + ": " : "";
 }
 
 int64_t kerf::autodiff::colocationOf(Operation *op) {

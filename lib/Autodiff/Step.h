@@ -83,9 +83,12 @@ public:
   /// By which the loss is multiplied before it is differentiated; null: by 1.
   mlir::Value lossScale();
 
-  mlir::LogicalResult request(const llvm::Twine &line);
-  mlir::LogicalResult refuse(const llvm::Twine &line);
-  void note(const llvm::Twine &line);
+  /// What is wrong with the request, or with the model; always a failure.
+  mlir::LogicalResult request(const llvm::Twine &text,
+                              std::optional<mlir::Location> where = {});
+  mlir::LogicalResult refuse(const llvm::Twine &text,
+                             std::optional<mlir::Location> where = {});
+  void note(const llvm::Twine &text);
   std::vector<std::string> notes; ///< of a step that can be made
 
   // The parts, in the order in which they run.
@@ -129,6 +132,9 @@ private:
 
 /// The name of the ONNX node that an op comes from.
 std::string nodeName(mlir::Operation *op);
+/// The node's name in front of a message about it: "name: "; empty if it has
+/// none, where the location says which op is meant.
+std::string prefixOf(mlir::Operation *op);
 int64_t colocationOf(mlir::Operation *op);
 
 /// Whether gradients stop at the op.

@@ -95,9 +95,10 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   int64_t groups = options.microBatches * (local ? options.dataParallel : 1);
   int64_t batch = type.getDimSize(0), channels = type.getShape().back();
   if (batch % groups != 0)
-    return step.request(nodeName(norm) + ": batch of " + Twine(batch) +
-                        " samples cannot be divided into " + Twine(groups) +
-                        " groups with BatchNorm statistics of their own");
+    return step.request(prefixOf(norm) + "batch of " + Twine(batch) +
+                            " samples cannot be divided into " + Twine(groups) +
+                            " groups with BatchNorm statistics of their own",
+                        norm.getLoc());
   OpBuilder::InsertionGuard guard(step.ops);
   step.ops.setInsertionPoint(norm);
   GradientBuilder b = step.at(norm.getLoc());
@@ -123,9 +124,10 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   Value runningMean = step.makeMutable(norm.getMean());
   Value runningVariance = step.makeMutable(norm.getVariance());
   if (!runningMean || !runningVariance)
-    return step.refuse(nodeName(norm) +
-                       ": running statistics are literals of the graph, "
-                       "expected raw data to update them");
+    return step.refuse(prefixOf(norm) +
+                           "running statistics are literals of the graph, "
+                           "expected raw data to update them",
+                       norm.getLoc());
   double momentum = norm.getMomentum().convertToDouble();
   auto count = static_cast<double>(options.microBatches);
   double keep = std::pow(momentum, count);
@@ -154,11 +156,12 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
           other && other.getOperandRole(use.getOperandNumber()) !=
                        OperandRole::Statistic)
         return step.refuse(
-            nodeName(norm) +
-            ": its running statistics are stored as one "
-            "tensor with what \"" +
-            nodeName(use.getOwner()) +
-            "\" reads: each needs an initializer of its own to be trained");
+            prefixOf(norm) +
+                "its running statistics are stored as one "
+                "tensor with what \"" +
+                nodeName(use.getOwner()) +
+                "\" reads: each needs an initializer of its own to be trained",
+            norm.getLoc());
   if (reach)
     norm->setAttr(dist::kLocalReduction, reach);
   return success();

@@ -147,11 +147,11 @@ LogicalResult bridge::joinProgram(ModuleOp module) {
     return failure();
   SymbolTable symbols(module);
   auto part = symbols.lookup<func::FuncOp>(single->run.getCallee());
-  std::string why;
-  func::FuncOp entry = findEntry(module, &why);
-  if (!part || !entry)
-    return schedules.front().emitError()
-           << (part ? why : "runs a function that is not there");
+  if (!part)
+    return schedules.front().emitError("runs a function that is not there");
+  func::FuncOp entry = findEntryOrEmit(module);
+  if (!entry)
+    return failure();
   if (failed(check(entry, part, *single)) ||
       failed(fill(entry, part, *single, getMesh(module).toMesh())))
     return failure();

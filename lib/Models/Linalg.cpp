@@ -14,6 +14,8 @@
 #include "Attach.h"
 #include "Body.h"
 
+#include "kerf/Interfaces/Capture.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -417,6 +419,41 @@ struct PackingModel
   }
 };
 
+/// What a body uses from outside becomes an input that all iterations read, if
+/// it is a number.
+template <typename Op>
+struct CaptureModel : CaptureInterface::ExternalModel<CaptureModel<Op>, Op> {
+  Operation *buildWithOperands(Operation *op, OpBuilder &builder,
+                               ValueRange captured) const {
+    SmallVector<Value> numbers;
+    for (Value value : captured)
+      if (value.getType().isIntOrIndexOrFloat())
+        numbers.push_back(value);
+    if (numbers.empty())
+      return nullptr;
+    auto old = cast<linalg::LinalgOp>(op);
+    SmallVector<Value> inputs = old.getDpsInputs();
+    SmallVector<AffineMap> maps = old.getIndexingMapsArray();
+    auto whole = AffineMap::get(old.getNumLoops(), 0, op->getContext());
+    maps.insert(maps.begin() + old.getNumDpsInputs(), numbers.size(), whole);
+    unsigned first = inputs.size();
+    inputs.append(numbers);
+    auto made = linalg::GenericOp::create(
+        builder, op->getLoc(), op->getResultTypes(), inputs, old.getDpsInits(),
+        maps, old.getIteratorTypesArray());
+    for (NamedAttribute attribute : op->getDiscardableAttrs())
+      made->setAttr(attribute.getName(), attribute.getValue());
+    made.getRegion().takeBody(op->getRegion(0));
+    Block &body = made.getRegion().front();
+    for (auto [index, number] : llvm::enumerate(numbers)) {
+      Value inside =
+          body.insertArgument(first + index, number.getType(), op->getLoc());
+      replaceAllUsesInRegionWith(number, inside, made.getRegion());
+    }
+    return made;
+  }
+};
+
 struct CopyWork {
   static int64_t flops(Operation *, ArrayRef<RankedTensorType>,
                        ArrayRef<RankedTensorType>) {
@@ -441,6 +478,10 @@ void kerf::models::attachLinalg(DialectRegistry &registry) {
 #define GET_OP_LIST
 #include "mlir/Dialect/Linalg/IR/LinalgStructuredOps.cpp.inc"
         >(context);
+    linalg::GenericOp::attachInterface<CaptureModel<linalg::GenericOp>>(
+        *context);
+    linalg::MapOp::attachInterface<CaptureModel<linalg::MapOp>>(*context);
+    linalg::ReduceOp::attachInterface<CaptureModel<linalg::ReduceOp>>(*context);
     linalg::SoftmaxOp::attachInterface<
         SoftmaxModel, CostModel<SoftmaxWork, linalg::SoftmaxOp>>(*context);
     linalg::PackOp::attachInterface<PackingModel<linalg::PackOp, true>,

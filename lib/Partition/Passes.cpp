@@ -6,8 +6,9 @@
 using namespace mlir;
 using namespace kerf;
 
-void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
-  if (verify)
+void kerf::buildPartitionPipeline(OpPassManager &passes,
+                                  const PartitionOptions &options) {
+  if (options.verify)
     passes.addPass(createVerifyPlan());
   passes.addPass(createSumBeforeCrossing());
   passes.addPass(createInsertReshards());
@@ -18,6 +19,6 @@ void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
   passes.addPass(createBuildSchedule());
   passes.addPass(createJoinUpdates());
   passes.addPass(createHoldSends());
-  if (verify)
+  if (options.verify)
     passes.addPass(createVerifyPartition());
 }

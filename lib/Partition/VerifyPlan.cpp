@@ -26,6 +26,13 @@ namespace {
 
 struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
   void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (getPart(function)) {
+        emitError(function.getLoc())
+            << "@" << function.getName()
+            << " is on local shapes: the module is partitioned already";
+        return signalPassFailure();
+      }
     func::FuncOp entry = findEntry(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() &&

@@ -22,6 +22,8 @@
 #include "kerf/Plan/Passes.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Entry.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/WrapLines.h"
 #include "kerf/Support/WriteFile.h"
 
@@ -251,12 +253,12 @@ Outcome Compilation::runAutodiff() {
       },
       [&]() -> std::optional<Outcome> {
         const autodiff::AutodiffFailure &why = run.failure;
-        for (const std::string &line : why.lines)
-          lines.push_back(StringRef(line).starts_with("note: ") ? line
-                          : why.isRequest
-                              ? "error: " + line
-                              : "error: " + options.model + ":" + line);
-        if (run.result || why.lines.empty())
+        for (const auto &message : why.messages)
+          lines.push_back((message.isNote  ? "note: "
+                           : why.isRequest ? "error: "
+                                           : "error: " + options.model + ":") +
+                          message.text);
+        if (run.result || why.messages.empty())
           return std::nullopt;
         return why.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
       });
@@ -270,7 +272,23 @@ Outcome Compilation::runAutodiff() {
   return Outcome::Fine;
 }
 
+/// Inputs that nothing reads are no arguments of a step.
+static void keepNamesOfArguments(llvm::StringMap<int64_t> &dims,
+                                 ModuleOp module) {
+  std::set<StringRef> names;
+  if (func::FuncOp main = dist::findEntry(module))
+    for (unsigned index = 0; index < main.getNumArguments(); ++index)
+      if (auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr))
+        names.insert(name.getValue());
+  for (auto it = dims.begin(); it != dims.end();) {
+    auto entry = it++;
+    if (names.count(entry->getKey()) == 0)
+      dims.erase(entry);
+  }
+}
+
 Outcome Compilation::runPlan() {
+  keepNamesOfArguments(options.plan.batchDims, module.get());
   if (options.beforePlan)
     options.beforePlan(module.get());
   Outcome outcome = options.givenPlan ? takePlan() : makePlan();

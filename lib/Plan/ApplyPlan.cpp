@@ -30,22 +30,22 @@ struct ApplyPlan : plan::impl::ApplyPlanBase<ApplyPlan> {
 
   LogicalResult readOptions() {
     if (devices < 1)
-      return getOperation().emitError("devices: ")
+      return emitError(getOperation().getLoc(), "devices: ")
              << int64_t(devices) << ", expected at least 1";
     given.devices = devices;
     llvm::Expected<cost::Machine> loaded = cost::loadMachine(machine, devices);
     if (!loaded)
-      return getOperation().emitError("machine: ")
+      return emitError(getOperation().getLoc(), "machine: ")
              << llvm::toString(loaded.takeError());
     given.machine = std::move(*loaded);
     auto buffer = llvm::MemoryBuffer::getFile(plan);
     if (!buffer)
-      return getOperation().emitError("plan: ")
+      return emitError(getOperation().getLoc(), "plan: ")
              << plan << ": " << buffer.getError().message();
     llvm::Expected<llvm::json::Value> parsed =
         parseJson((*buffer)->getBuffer());
     if (!parsed)
-      return getOperation().emitError("plan: ")
+      return emitError(getOperation().getLoc(), "plan: ")
              << plan << ": " << llvm::toString(parsed.takeError());
     json = std::move(*parsed);
     return success();
@@ -62,7 +62,9 @@ struct ApplyPlan : plan::impl::ApplyPlanBase<ApplyPlan> {
       result.result = std::move(planned);
       return;
     }
-    getOperation().emitError("plan: ") << plan << ": " << result.message;
+    if (!result.message.empty())
+      emitError(getOperation().getLoc(), "plan: ")
+          << plan << ": " << result.message;
     signalPassFailure();
   }
 

@@ -10,11 +10,9 @@
 namespace kerf::plan {
 
 /// The function to plan (dist::findEntry), of one block in which all that ops
-/// use are their operands. Null if there is none such, and `message` says why
-/// (one line, then notes); errors on single ops are emitted there. The
-/// rules go to `rules`, if given.
-mlir::func::FuncOp entryToPlan(mlir::ModuleOp module, std::string &message,
-                               OpRules *rules = nullptr);
+/// use are their operands. Null if there is none such, with errors where that
+/// is. The rules go to `rules`, if given.
+mlir::func::FuncOp entryToPlan(mlir::ModuleOp module, OpRules *rules = nullptr);
 
 } // namespace kerf::plan
 

@@ -1,10 +1,14 @@
 //===- Flatten.cpp - one flat block for planning --------------------------===//
 //
 // Problem: planning decides op by op, over the operands of each op. A call and
-// a region hide ops, and a region may use values that are no operands.
+// a region hide ops, and a region may use values that are no operands. What
+// goes into a program and comes out of it is cut and sent, so it is tensors.
 //
-// Idea: calls of functions of one block are inlined. Constants that a region
-// uses from outside are repeated in it; if it uses more, or is one of a loop or
+// Idea: numbers that the program is given or gives become tensors without
+// dimensions. Calls of functions of one block are inlined. Numbers that are
+// known (the size of a tensor) become constants, and constants that a region
+// uses from outside are repeated in it; other numbers become operands where the
+// op can have more (CaptureInterface). If it uses more, or is one of a loop or
 // a branch, the op becomes a call of a function of its own, which has these
 // values as arguments. Of a call that is left only what nothing in it needs
 // whole is cut (lib/Models/Calls.cpp).
@@ -12,13 +16,18 @@
 // Linear in the ops after inlining.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/Capture.h"
 #include "kerf/Plan/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/FoldUtils.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 namespace kerf::plan {
@@ -37,6 +46,10 @@ struct Flatten : plan::impl::FlattenBase<Flatten> {
     SymbolTable table(getOperation());
     symbols = &table;
     inlined.clear();
+    if (func::FuncOp program = dist::findEntry(getOperation());
+        program && llvm::hasSingleElement(program.getBody()) &&
+        SymbolTable::symbolKnownUseEmpty(program, getOperation()))
+      passNumbersAsTensors(program);
     SmallVector<func::FuncOp> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && llvm::hasSingleElement(function.getBody()))
@@ -55,13 +68,79 @@ private:
     SmallVector<func::CallOp> calls(block.getOps<func::CallOp>());
     for (func::CallOp call : calls)
       inlineCall(call, {function});
+    foldNumbers(block);
     for (Operation &op :
          llvm::make_early_inc_range(block.without_terminator())) {
       for (Region &region : op.getRegions())
         sinkConstants(region);
-      if (!capturedValues(&op).empty() || branches(&op))
-        outline(&op, function);
+      Operation *closed = takeCaptures(&op);
+      if (!capturedValues(closed).empty() || branches(closed))
+        outline(closed, function);
     }
+  }
+
+  /// Arguments and results that are numbers become tensors without dimensions.
+  static void passNumbersAsTensors(func::FuncOp function) {
+    Block &block = function.getBody().front();
+    auto builder = OpBuilder::atBlockBegin(&block);
+    // An index has as many bits as the machine: what is sent has 64.
+    auto boxed = [&](Type type) {
+      return RankedTensorType::get({}, type.isIndex() ? builder.getI64Type()
+                                                      : type);
+    };
+    for (BlockArgument argument : block.getArguments()) {
+      Type type = argument.getType();
+      if (!type.isIntOrIndexOrFloat())
+        continue;
+      Location loc = argument.getLoc();
+      argument.setType(boxed(type));
+      Value number = tensor::ExtractOp::create(builder, loc, argument);
+      Operation *reads = number.getDefiningOp();
+      if (type.isIndex())
+        number = arith::IndexCastOp::create(builder, loc, type, number);
+      argument.replaceAllUsesExcept(number, reads);
+    }
+    builder.setInsertionPoint(block.getTerminator());
+    for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+      Value number = result.get();
+      Type type = number.getType();
+      if (!type.isIntOrIndexOrFloat())
+        continue;
+      Location loc = block.getTerminator()->getLoc();
+      if (type.isIndex())
+        number = arith::IndexCastOp::create(builder, loc, builder.getI64Type(),
+                                            number);
+      result.set(tensor::FromElementsOp::create(builder, loc, boxed(type),
+                                                ValueRange{number}));
+    }
+    function.setType(builder.getFunctionType(
+        block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  }
+
+  /// Numbers that follow from constants and types are constants.
+  static void foldNumbers(Block &block) {
+    OperationFolder folder(block.getParentOp()->getContext());
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+      if (isPure(&op) && op.getNumResults() > 0 &&
+          !op.hasTrait<OpTrait::ConstantLike>() &&
+          llvm::none_of(op.getResultTypes(), canBeCut))
+        (void)folder.tryToFold(&op);
+  }
+
+  /// The op with what its regions use from outside as operands, as far as it
+  /// can have them.
+  static Operation *takeCaptures(Operation *op) {
+    auto takes = dyn_cast<CaptureInterface>(op);
+    SmallVector<Value> captured = capturedValues(op);
+    if (!takes || captured.empty())
+      return op;
+    OpBuilder builder(op);
+    Operation *made = takes.buildWithOperands(builder, captured);
+    if (!made)
+      return op;
+    op->replaceAllUsesWith(made->getResults());
+    op->erase();
+    return made;
   }
 
   /// `callers`: the functions that are being inlined, so that recursion ends.

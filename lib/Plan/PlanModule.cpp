@@ -403,7 +403,10 @@ bool Planner::isWanted(size_t number) const {
 /// The best plan of all candidates, whose reason says why it is none; null with
 /// an error where the request is at fault.
 Attempt *Planner::search(PlanError &error, std::string &message) {
-  if (message = checkHints(function, names, options.hints); !message.empty()) {
+  message = checkBatchDims(names, options.batchDims);
+  if (message.empty())
+    message = checkHints(function, names, options.hints);
+  if (!message.empty()) {
     error = PlanError::BadRequest;
     return nullptr;
   }

@@ -65,35 +65,34 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     if (schedule != "auto") {
       o.schedule = cost::parseScheduleKind(schedule);
       if (!o.schedule)
-        return getOperation().emitError("schedule: '")
-               << schedule << "', expected auto, gpipe or 1f1b";
+        return wrong() << "schedule: '" << schedule
+                       << "', expected auto, gpipe or 1f1b";
     }
     if (recompute != "none" && recompute != "auto")
-      return getOperation().emitError("recompute: '")
-             << recompute << "', expected none or auto";
+      return wrong() << "recompute: '" << recompute
+                     << "', expected none or auto";
     o.searchRecomputation = recompute == "auto";
     o.searchZero = zero == "auto";
     std::optional<Zero> kind =
         parseZero(o.searchZero ? std::string("none") : std::string(zero));
     if (!kind)
-      return getOperation().emitError("zero: '")
-             << zero << "', expected none, 1, 2, 3 or auto";
+      return wrong() << "zero: '" << zero
+                     << "', expected none, 1, 2, 3 or auto";
     o.zero = *kind;
     if (devices < 1)
-      return getOperation().emitError("devices: ")
-             << int64_t(devices) << ", expected at least 1";
+      return wrong() << "devices: " << int64_t(devices)
+                     << ", expected at least 1";
     for (auto [name, value] :
          {std::pair("memory-limit", int64_t(memoryLimit)),
           std::pair("micro-batches", int64_t(microBatches))})
       if (value < 0)
-        return getOperation().emitError(name)
-               << ": " << value << ", expected at least 0";
+        return wrong() << name << ": " << value << ", expected at least 0";
     if (memoryLimit > 0)
       o.memoryLimitBytes = memoryLimit;
     if (microBatches > 0)
       o.microBatches = microBatches;
-    if (std::string wrong = parseMeshText(mesh, o.mesh); !wrong.empty())
-      return getOperation().emitError(wrong);
+    if (std::string why = parseMeshText(mesh, o.mesh); !why.empty())
+      return wrong() << why;
     for (const std::string &hint : shard) {
       auto [pattern, sharding] = StringRef(hint).rsplit('=');
       o.hints.push_back({pattern.str(), sharding.str()});
@@ -101,19 +100,17 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     for (const std::string &entry : batchDims) {
       auto [name, text] = StringRef(entry).rsplit('=');
       if (text.getAsInteger(10, o.batchDims[name]))
-        return getOperation().emitError("batch-dim: '")
-               << entry << "', expected NAME=DIM";
+        return wrong() << "batch-dim: '" << entry << "', expected NAME=DIM";
     }
     if (!(deadline >= 0))
-      return getOperation().emitError("deadline: ")
-             << llvm::formatv("{0}", double(deadline)).str()
-             << ", expected at least 0";
+      return wrong() << "deadline: "
+                     << llvm::formatv("{0}", double(deadline)).str()
+                     << ", expected at least 0";
     o.deadlineSeconds = deadline;
     o.rejectedBytes.assign(rejected.begin(), rejected.end());
     llvm::Expected<cost::Machine> loaded = cost::loadMachine(machine, devices);
     if (!loaded)
-      return getOperation().emitError("machine: ")
-             << llvm::toString(loaded.takeError());
+      return wrong() << "machine: " << llvm::toString(loaded.takeError());
     o.machine = std::move(*loaded);
     return success();
   }
@@ -138,15 +135,20 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       result.result = std::move(*found);
       return;
     }
+    signalPassFailure();
+    if (result.message.empty())
+      return;
     SmallVector<StringRef> lines;
     StringRef(result.message).split(lines, '\n');
-    InFlightDiagnostic diagnostic = getOperation().emitError(lines[0]);
+    InFlightDiagnostic diagnostic = wrong() << lines[0];
     for (StringRef line : llvm::drop_begin(lines)) {
       line.consume_front("note: ");
       diagnostic.attachNote() << line;
     }
-    signalPassFailure();
   }
+
+  /// An error about the whole module, which is not printed with it.
+  InFlightDiagnostic wrong() { return emitError(getOperation().getLoc()); }
 
   FailureOr<PlanResult> plan(const PlanOptions &options, PlanRun &result) {
     if (!result.mayGoOn)

@@ -19,10 +19,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "EntryFunction.h"
+#include "WholeOps.h"
 
 #include "kerf/Dist/Annotations.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
+#include "kerf/Dist/Reshard.h"
 #include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Plan/Passes.h"
 
@@ -419,6 +421,45 @@ private:
         dist::setOperandShardings(reshard, from);
       dist::setResultShardings(reshard, reshard.getTo());
     }
+    remarkWholeOps();
+  }
+
+  /// Says which ops every device computes whole, and what all devices send to
+  /// bring them their operands.
+  void remarkWholeOps() {
+    if (mesh.numRanks() == 1)
+      return;
+    dist::ReshardCache reshards(mesh);
+    for (Node &node : nodes) {
+      if (!lacksRule(node.op))
+        continue;
+      cost::Int128 bytes = 0;
+      for (Value operand : node.op->getOperands())
+        bytes += bytesToWhole(operand, reshards);
+      remarkWhole(node.op, node.op->getLoc(), cost::saturate(bytes));
+    }
+  }
+
+  cost::Int128 bytesToWhole(Value value, dist::ReshardCache &reshards) {
+    ShardingAttr from = written(value);
+    if (!from)
+      return 0;
+    auto layout = from.toLayout(mesh);
+    if (!layout) {
+      llvm::consumeError(layout.takeError()); // said by give()
+      return 0;
+    }
+    RankedTensorType type = plannedType(value);
+    const dist::Reshard *found =
+        reshards.find(*layout, Layout(layout->dims.size()), type.getShape(),
+                      dist::elementBytes(type.getElementType()));
+    cost::Int128 bytes = 0;
+    if (found)
+      for (const dist::ReshardStep &step : found->steps)
+        if (!step.isLocal())
+          bytes += cost::Int128(step.groupBytes) *
+                   (mesh.numRanks() / step.groupSize);
+    return bytes;
   }
 
   /// The sharding in which a value is given, once it is written; null: it has
@@ -451,17 +492,12 @@ struct Propagate : plan::impl::PropagateBase<Propagate> {
   void runOnOperation() override {
     dist::MeshAttr mesh = dist::getMesh(getOperation());
     if (!mesh) {
-      getOperation().emitError("the module has no dist.mesh");
+      emitError(getOperation().getLoc(), "the module has no dist.mesh");
       return signalPassFailure();
     }
-    std::string message;
     OpRules rules;
-    func::FuncOp function = entryToPlan(getOperation(), message, &rules);
-    if (!function) {
-      getOperation().emitError(message);
-      return signalPassFailure();
-    }
-    if (failed(Propagation(function, mesh).run(rules)))
+    func::FuncOp function = entryToPlan(getOperation(), &rules);
+    if (!function || failed(Propagation(function, mesh).run(rules)))
       signalPassFailure();
   }
 };

@@ -413,8 +413,8 @@ double StepPlanner::secondsLeft() const {
 }
 
 static func::FuncOp functionOf(ModuleOp module, PlanError &error,
-                               std::string &message, OpRules *rules = nullptr) {
-  func::FuncOp function = entryToPlan(module, message, rules);
+                               OpRules *rules = nullptr) {
+  func::FuncOp function = entryToPlan(module, rules);
   error = function ? PlanError::None : PlanError::BadRequest;
   return function;
 }
@@ -425,7 +425,7 @@ FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
                                              std::string &message) {
   if (options.rejectedBytes.empty()) {
     OpRules rules;
-    func::FuncOp function = functionOf(module, error, message, &rules);
+    func::FuncOp function = functionOf(module, error, &rules);
     if (!function)
       return failure();
     return StepPlanner(module, function, options, std::move(rules))
@@ -460,7 +460,7 @@ Planning::~Planning() = default;
 
 FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
                                     std::string &message) {
-  func::FuncOp function = functionOf(*module, error, message);
+  func::FuncOp function = functionOf(*module, error);
   if (!function)
     return failure();
   planner = std::make_unique<StepPlanner>(*module, function, options);
@@ -495,8 +495,8 @@ FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
     if (options.deadlineSeconds > 0)
       own.deadlineSeconds = left;
     own.memoryLimitBytes = static_cast<int64_t>(kTighter[numTighter++] * limit);
-    tighter = std::make_unique<StepPlanner>(
-        *module, functionOf(*module, error, message), own);
+    tighter =
+        std::make_unique<StepPlanner>(*module, functionOf(*module, error), own);
     next = tighter->runQuietly(target);
   }
   if (failed(next)) {

@@ -1,43 +1,23 @@
 //===- WriteBack.cpp - a solution as attributes ---------------------------===//
 #include "WriteBack.h"
 #include "Model/Terminator.h"
+#include "WholeOps.h"
 
 #include "kerf/Dist/Entry.h"
 #include "kerf/Dist/MovePurpose.h"
-#include "kerf/Interfaces/AnyOp.h"
-
-#include "mlir/Interfaces/CallInterfaces.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// An op without a rule is right on any mesh, but each device does all of its
-/// work: whoever wrote it should know, and what bringing it its operands costs.
-/// Not said of what dist itself puts there, which computes nothing.
 static void remarkIfWhole(Operation *op, Location loc, Graph &graph,
                           const Solution &solution) {
-  // A call has a rule for what its callee lets be cut, which may be nothing.
-  bool hasRule =
-      isa<ShardingRuleInterface>(op) &&
-      !(isa<CallOpInterface>(op) && shardingRuleOf(op).factors.empty());
-  if (hasRule || isa<SourceOpInterface>(op) ||
-      isa_and_nonnull<dist::DistDialect>(op->getDialect()) ||
-      graph.candidate.devicesPerStage() == 1)
-    return;
-  auto isLarge = [](Value value) {
-    return tensorType(value).getNumElements() > 1;
-  };
-  if (llvm::none_of(op->getOperands(), isLarge) &&
-      llvm::none_of(op->getResults(), isLarge))
+  if (graph.candidate.devicesPerStage() == 1 || !lacksRule(op))
     return;
   int64_t bytes = 0;
   for (OpOperand &operand : op->getOpOperands())
     bytes += graph.moveCostOf(solution, operand).totalBytes;
-  emitRemark(loc) << "'" << op->getName()
-                  << "' has no sharding rule: every device computes all of it, "
-                  << "and bringing them its operands sends " << bytes
-                  << " bytes in a step";
+  remarkWhole(op, loc, bytes);
 }
 
 void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,

@@ -199,8 +199,12 @@ struct CallRuntime : kerf::ranks::impl::CallRuntimeBase<CallRuntime> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto meshes = module.getOps<dist::MeshOp>();
-    if (meshes.empty())
+    if (meshes.empty()) {
+      emitWarning(module.getLoc(), "has no dist.mesh, so nothing in it runs on "
+                                   "ranks: kerf-plan or kerf-propagate, then "
+                                   "kerf-partition come before");
       return;
+    }
     dist::MeshOp mesh = *meshes.begin();
     if (failed(checkMesh(mesh)) || failed(lower(module, mesh)))
       return signalPassFailure();
@@ -281,12 +285,13 @@ private:
     }
     std::string name = "kerf";
     if (!module.getOps<dist::ScheduleOp>().empty()) {
-      std::string why;
-      func::FuncOp entry = dist::findEntry(module, &why);
+      func::FuncOp entry = dist::findEntry(module);
       if (!entry || !entry.isExternal())
-        return module.emitError("cannot tell which function the lists of the "
-                                "stages are: expected one declaration with "
-                                "shardings");
+        return (*module.getOps<dist::ScheduleOp>().begin())
+            .emitError("of which function is this the list of a stage? The "
+                       "declaration with shardings that kerf-partition leaves "
+                       "is not there: passes that drop private functions "
+                       "(symbol-dce) come behind kerf-call-runtime");
       if (failed(defineEntry(entry, description, calls)))
         return failure();
       name = entry.getName();

@@ -19,9 +19,11 @@ static StringRef computedName(Type type) {
 std::string kerf::ranks::movedName(Type type) {
   if (StringRef name = computedName(type); !name.empty())
     return name.str();
+  if (isNarrow(type)) // a byte each, whatever their bits
+    return "u8";
   int64_t bits = isa<FloatType>(type) ? type.getIntOrFloatBitWidth() : 0;
-  return llvm::is_contained({8, 16, 32, 64}, bits) ? "u" + std::to_string(bits)
-                                                   : "";
+  return llvm::is_contained({16, 32, 64}, bits) ? "u" + std::to_string(bits)
+                                                : "";
 }
 
 static FailureOr<std::string> moved(Operation *op, RankedTensorType type) {
@@ -85,22 +87,32 @@ FailureOr<int64_t> Description::addParameter(SourceOpInterface source,
   return static_cast<int64_t>(parameters.size()) - 1;
 }
 
+/// The type as which the runtime reduces elements; empty: it cannot. Bits that
+/// are bytes of 0 and 1 stay such, but for sums.
+static StringRef reducedName(Type type, ReductionKind kind) {
+  if (type.isInteger(1))
+    return kind == ReductionKind::Sum ? "" : "u8";
+  return computedName(type);
+}
+
 FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
   RankedTensorType source = op.getSourceType();
   CollectiveKind kind = op.getKind();
-  StringRef dtype = computedName(source.getElementType());
   std::string name;
   if (!reduces(kind)) {
     FailureOr<std::string> any = moved(op, source);
     if (failed(any))
       return failure();
     name = *any;
-  } else if (dtype.empty() || source.getElementType().isInteger(1)) {
-    return op->emitOpError("reduces ")
-           << source << ", but the runtime cannot reduce elements of type "
-           << source.getElementType();
   } else {
-    name = dtype;
+    ReductionKind reduction =
+        op->getAttrOfType<dist::ReductionAttr>("reduction").getValue();
+    name = reducedName(source.getElementType(), reduction);
+    if (name.empty())
+      return op->emitOpError("reduces ")
+             << source << " to the " << stringifyReductionKind(reduction)
+             << ", but the runtime cannot reduce elements of type "
+             << source.getElementType();
   }
   int64_t groupSize =
       dist::numShards(llvm::cantFail(dist::toAxisList(op.getGroup(), mesh)));

@@ -263,3 +263,12 @@ func.func @cut_number(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{}>}) {
   %c = arith.constant {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}>]>} 0 : index
   return
 }
+
+// -----
+
+// What is partitioned has no plan any more.
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{@part is on local shapes: the module is partitioned already}}
+func.func @part(%x: tensor<4xf32>) -> tensor<4xf32> attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
+  return %x : tensor<4xf32>
+}

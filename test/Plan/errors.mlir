@@ -18,6 +18,20 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=2 machine=abacus" 2>&1 | FileCheck %s --check-prefix=MACHINE
 // MACHINE: error: machine: {{.*}}abacus
 
+// A batch is a dimension of an argument.
+// RUN: not kerf-opt %s --kerf-plan="devices=2 batch-dim=nonesuch=0" 2>&1 | FileCheck %s --check-prefix=NAME
+// NAME: error: option batch-dim: no argument is named 'nonesuch'
+// NAME: note: kerf.name names arguments; the first one without it is 'arg'
+// RUN: not kerf-opt %s --kerf-plan="devices=2 batch-dim=w=0" 2>&1 | FileCheck %s --check-prefix=WEIGHT
+// WEIGHT: error: option batch-dim: no argument is named 'w'
+// RUN: not kerf-opt %s --kerf-plan="devices=2 batch-dim=arg=2" 2>&1 | FileCheck %s --check-prefix=RANK
+// RANK: error: option batch-dim: 'arg' has no dimension 2, expected less than its rank, 2, or -1: no batch
+// RUN: not kerf-opt %s --kerf-plan="devices=2 batch-dim=arg=-2" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: option batch-dim: 'arg' has no dimension -2
+// Without a batch nothing can be cut for dp; dimension 1, of 64, is none that a product keeps.
+// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=dp=2 batch-dim=arg=-1" 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error:
+
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
   %w = nn.constant {name = "w"} dense<0.1> : tensor<64x32xf32>
   %y = nn.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>

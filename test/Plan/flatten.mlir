@@ -92,3 +92,71 @@ func.func @loop(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   }
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Numbers that go in and come out are tensors, which devices can be given: an index has 64 bits.
+// CHECK-LABEL: func.func @numbers(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[S:.*]]: tensor<f32> {kerf.name = "s"}, %[[I:.*]]: tensor<i64>) -> (tensor<4xf32>, tensor<f32>, tensor<i64>)
+// CHECK-DAG: %[[NUMBER:.*]] = tensor.extract %[[S]][] : tensor<f32>
+// CHECK-DAG: %[[WIDE:.*]] = tensor.extract %[[I]][] : tensor<i64>
+// CHECK-DAG: %[[INDEX:.*]] = arith.index_cast %[[WIDE]] : i64 to index
+// CHECK: %[[FILLED:.*]] = linalg.fill ins(%[[NUMBER]] : f32)
+// CHECK: %[[ONE:.*]] = tensor.extract %[[X]][%[[INDEX]]]
+// CHECK: %[[BOX:.*]] = tensor.from_elements %[[ONE]] : tensor<f32>
+// CHECK: %[[BACK:.*]] = arith.index_cast %[[INDEX]] : index to i64
+// CHECK: %[[BOXED:.*]] = tensor.from_elements %[[BACK]] : tensor<i64>
+// CHECK: return %[[FILLED]], %[[BOX]], %[[BOXED]]
+func.func @numbers(%x: tensor<4xf32>, %s: f32 {kerf.name = "s"}, %i: index) -> (tensor<4xf32>, f32, index) {
+  %0 = linalg.fill ins(%s : f32) outs(%x : tensor<4xf32>) -> tensor<4xf32>
+  %1 = tensor.extract %x[%i] : tensor<4xf32>
+  return %0, %1, %i : tensor<4xf32>, f32, index
+}
+
+// -----
+
+// The size of a tensor is known: nobody needs the tensor for it.
+// CHECK-LABEL: func.func @size(
+// CHECK-SAME: %[[X:.*]]: tensor<7x4xf32>)
+// CHECK-DAG: %[[SEVEN:.*]] = arith.constant 7 : index
+// CHECK-NOT: tensor.dim
+// CHECK: %[[N:.*]] = arith.index_cast %[[SEVEN]]
+func.func @size(%x: tensor<7x4xf32>) -> tensor<7x4xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<7x4xf32>
+  %0 = tensor.generate {
+  ^bb0(%i: index, %j: index):
+    %k = arith.index_cast %n : index to i32
+    %f = arith.sitofp %k : i32 to f32
+    tensor.yield %f : f32
+  } : tensor<7x4xf32>
+  return %0 : tensor<7x4xf32>
+}
+
+// -----
+
+// Numbers that bodies of linalg use from outside become inputs; the op keeps its rule.
+// CHECK-DAG: #[[$ALL:.*]] = affine_map<(d0) -> (d0)>
+// CHECK-DAG: #[[$NONE:.*]] = affine_map<(d0) -> ()>
+// CHECK-LABEL: func.func @captured(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[T:.*]]: tensor<f32>)
+// CHECK: %[[K:.*]] = tensor.extract %[[T]][]
+// CHECK: %[[MAPPED:.*]] = linalg.generic {indexing_maps = [#[[$ALL]], #[[$NONE]], #[[$ALL]]], iterator_types = ["parallel"]}
+// CHECK-SAME: ins(%[[X]], %[[K]] : tensor<4xf32>, f32) outs(%[[X]] : tensor<4xf32>) attrs =  {mine = 1 : i64} {
+// CHECK-NEXT: ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT: %[[M:.*]] = arith.mulf %[[A]], %[[B]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction"]} ins(%[[MAPPED]], %[[K]] : tensor<4xf32>, f32)
+// CHECK-NOT: @whole
+func.func @captured(%x: tensor<4xf32>, %t: tensor<f32>) -> tensor<f32> {
+  %k = tensor.extract %t[] : tensor<f32>
+  %0 = linalg.map ins(%x : tensor<4xf32>) outs(%x : tensor<4xf32>) {mine = 1 : i64} (%a: f32, %o: f32) {
+    %m = arith.mulf %a, %k : f32
+    linalg.yield %m : f32
+  }
+  %1 = linalg.reduce ins(%0 : tensor<4xf32>) outs(%t : tensor<f32>) dimensions = [0] (%a: f32, %o: f32) {
+    %m = arith.mulf %a, %k : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  }
+  return %1 : tensor<f32>
+}

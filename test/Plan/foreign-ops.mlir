@@ -1,5 +1,5 @@
-// RUN: kerf-opt %s --split-input-file --kerf-plan="devices=2 mesh=a=2 objective=volume shard=x=[{a},{}]" --verify-diagnostics | FileCheck %s
-// RUN: kerf-opt %s --split-input-file --kerf-plan="devices=2 mesh=a=2 objective=volume shard=x=[{a},{}]" --kerf-partition 2>&1 \
+// RUN: kerf-opt %s --split-input-file --kerf-flatten --kerf-plan="devices=2 mesh=a=2 objective=volume shard=x=[{a},{}]" --verify-diagnostics | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --kerf-flatten --kerf-plan="devices=2 mesh=a=2 objective=volume shard=x=[{a},{}]" --kerf-partition 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=LOCAL
 // REQUIRES: kerf-opt
 
@@ -55,4 +55,30 @@ func.func @bodies(%x: tensor<64x4xf32> {kerf.name = "x"}) -> (tensor<4xf32>, ten
     linalg.yield %2 : f32
   } -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A number from outside is an operand once it is flat; a tensor from outside is not, and the remark says why.
+// CHECK-LABEL: func.func @captured(
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} ins(%{{.*}}, %{{.*}} : tensor<8x4xf32>, f32) {{.*}}dist.plan = #p_a_x--s--
+#both = affine_map<(d0, d1) -> (d0, d1)>
+func.func @captured(%x: tensor<8x4xf32> {kerf.name = "x"}, %t: tensor<f32>, %u: tensor<4xf32>) -> tensor<8x4xf32> {
+  %k = tensor.extract %t[] : tensor<f32>
+  %0 = linalg.generic {indexing_maps = [#both, #both], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x4xf32>) outs(%x : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.mulf %a, %k : f32
+    linalg.yield %m : f32
+  } -> tensor<8x4xf32>
+  // expected-remark @below {{'linalg.generic' uses tensors from outside in its region, which no rule sees: every device computes all of it, and bringing them its operands sends 128 bytes in a step}}
+  %1 = linalg.generic {indexing_maps = [#both, #both], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<8x4xf32>) outs(%x : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %j = linalg.index 1 : index
+    %b = tensor.extract %u[%j] : tensor<4xf32>
+    %m = arith.mulf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
 }

@@ -132,3 +132,15 @@ func.func @each_dimension(
   %0 = nn.add %x, %y : tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
+
+// -----
+
+// An op without a rule: the remark says what the devices send to have its operand whole, 3 times 32 bytes each.
+// CHECK-LABEL: func.func @no_rule(
+// LOCAL: dist.all_gather {{.*}} ["tp"] dim 0
+dist.mesh @mesh ["tp"=4]
+func.func @no_rule(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>}, %i: tensor<3x1xi32>) -> tensor<3x4xf32> {
+  // expected-remark @below {{'tensor.gather' has no sharding rule: every device computes all of it, and bringing them its operands sends 384 bytes in a step}}
+  %0 = tensor.gather %x[%i] gather_dims([0]) : (tensor<8x4xf32>, tensor<3x1xi32>) -> tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}

@@ -4,10 +4,10 @@
 
 module {
   dist.mesh @mesh ["tp"=2]
-  func.func @types(%x: tensor<4xi4>) -> tensor<8xi4> {
-    // expected-error@+1 {{moves 'tensor<4xi4>', but the runtime has no elements of type 'i4'}}
-    %0 = dist.all_gather %x ["tp"] dim 0 : tensor<4xi4> -> tensor<8xi4>
-    return %0 : tensor<8xi4>
+  func.func @types(%x: tensor<4xi128>) -> tensor<8xi128> {
+    // expected-error@+1 {{moves 'tensor<4xi128>', but the runtime has no elements of type 'i128'}}
+    %0 = dist.all_gather %x ["tp"] dim 0 : tensor<4xi128> -> tensor<8xi128>
+    return %0 : tensor<8xi128>
   }
 }
 
@@ -16,7 +16,7 @@ module {
 module {
   dist.mesh @mesh ["tp"=2]
   func.func @sums(%x: tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> {
-    // expected-error@+1 {{reduces 'tensor<4xf8E4M3FN>', but the runtime cannot reduce elements of type 'f8E4M3FN'}}
+    // expected-error@+1 {{reduces 'tensor<4xf8E4M3FN>' to the sum, but the runtime cannot reduce elements of type 'f8E4M3FN'}}
     %0 = dist.all_reduce %x sum ["tp"] : tensor<4xf8E4M3FN> -> tensor<4xf8E4M3FN>
     return %0 : tensor<4xf8E4M3FN>
   }
@@ -27,8 +27,8 @@ module {
 module {
   dist.mesh @mesh ["tp"=2]
   func.func @bools(%x: tensor<4xi1>) -> tensor<4xi1> {
-    // expected-error@+1 {{reduces 'tensor<4xi1>', but the runtime cannot reduce elements of type 'i1'}}
-    %0 = dist.all_reduce %x max ["tp"] : tensor<4xi1> -> tensor<4xi1>
+    // expected-error@+1 {{reduces 'tensor<4xi1>' to the sum, but the runtime cannot reduce elements of type 'i1'}}
+    %0 = dist.all_reduce %x sum ["tp"] : tensor<4xi1> -> tensor<4xi1>
     return %0 : tensor<4xi1>
   }
 }
@@ -160,6 +160,27 @@ module {
   dist.mesh @mesh ["tp"=2]
   // expected-error@+1 {{has a plan but is not on local shapes yet: run the passes of kerf-partition before}}
   func.func @planned(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+module {
+  dist.mesh @mesh ["tp"=2]
+  // expected-error@+1 {{of which function is this the list of a stage? The declaration with shardings that kerf-partition leaves is not there: passes that drop private functions (symbol-dce) come behind kerf-call-runtime}}
+  dist.schedule 0 {
+    %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
+    dist.output %0 to 0 micro_batch 0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Nobody has planned it.
+// expected-warning@+1 {{has no dist.mesh, so nothing in it runs on ranks: kerf-plan or kerf-propagate, then kerf-partition come before}}
+module {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
 }

@@ -73,7 +73,7 @@ void TrainingModel::load(const std::string &path,
   autodiff::AutodiffFailure why;
   ASSERT_TRUE(
       mlir::succeeded(autodiff::differentiate(module.get(), options, why)))
-      << why.lines.front();
+      << why.messages.front().text;
   mlir::PassManager passes(&context);
   passes.addPass(autodiff::createVerifyAfterAutodiff());
   ASSERT_TRUE(mlir::succeeded(passes.run(module.get())));

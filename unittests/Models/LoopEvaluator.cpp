@@ -410,6 +410,10 @@ FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
   }
   if (isa<tensor::CastOp>(op))
     return Results{*operands[0]};
+  if (isa<tensor::DimOp>(op)) {
+    auto dim = static_cast<size_t>(operands[1]->data[0]);
+    return Results{Tensor({}, static_cast<double>(operands[0]->shape[dim]))};
+  }
   if (auto call = dyn_cast<func::CallOp>(op)) {
     auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
         op, call.getCalleeAttr());

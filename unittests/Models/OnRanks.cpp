@@ -6,6 +6,7 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
 
@@ -28,8 +29,7 @@ std::vector<Tensor> kerf::test::makeInputs(func::FuncOp function,
                                            Random &random) {
   std::vector<Tensor> inputs;
   for (Type type : function.getArgumentTypes()) {
-    Tensor &input =
-        inputs.emplace_back(cast<RankedTensorType>(type).getShape());
+    Tensor &input = inputs.emplace_back(plannedType(type).getShape());
     for (double &value : input.data)
       value = static_cast<double>(random() % 5) - 2;
   }
@@ -92,33 +92,40 @@ static void annotate(ModuleOp module, Random &random) {
       function.setResultAttr(i, dist::kSharding, sharding);
 }
 
-std::optional<LogicalResult>
-kerf::test::planAndPartition(ModuleOp module, Random &random, unsigned seed,
-                             std::string &planned) {
+std::optional<LogicalResult> kerf::test::planAtRandom(ModuleOp module,
+                                                      Random &random,
+                                                      unsigned seed,
+                                                      bool isTrained) {
   MLIRContext *context = module.getContext();
   PassManager flatten(context);
   flatten.addPass(plan::createFlatten());
   if (failed(flatten.run(module)))
     return failure();
-  {
-    // Remarks about ops without a rule.
-    ScopedDiagnosticHandler quiet(context,
-                                  [](Diagnostic &) { return success(); });
-    plan::PlanError error = plan::PlanError::None;
-    std::string message;
-    if (random() % 3 == 0) {
-      annotate(module, random);
-      PassManager propagate(context);
-      propagate.addPass(plan::createPropagate());
-      if (failed(propagate.run(module)))
-        return failure();
-    } else if (failed(plan::planModule(module, drawOptions(random, seed), error,
-                                       message))) {
-      return std::nullopt;
-    }
+  // Remarks about ops without a rule.
+  ScopedDiagnosticHandler quiet(context,
+                                [](Diagnostic &) { return success(); });
+  if (random() % 3 == 0 && !isTrained) {
+    annotate(module, random);
+    PassManager propagate(context);
+    propagate.addPass(plan::createPropagate());
+    return propagate.run(module);
   }
+  plan::PlanError error = plan::PlanError::None;
+  std::string message;
+  if (failed(
+          plan::planModule(module, drawOptions(random, seed), error, message)))
+    return std::nullopt;
+  return success();
+}
+
+std::optional<LogicalResult>
+kerf::test::planAndPartition(ModuleOp module, Random &random, unsigned seed,
+                             std::string &planned) {
+  std::optional<LogicalResult> found = planAtRandom(module, random, seed);
+  if (!found || failed(*found))
+    return found;
   planned = textOf(module);
-  PassManager passes(context);
+  PassManager passes(module.getContext());
   buildPartitionPipeline(passes);
   if (random() % 2)
     buildCollectivesPipeline(passes);

@@ -32,9 +32,14 @@ std::string textOf(mlir::ModuleOp module);
 std::vector<interpret::Tensor> makeInputs(mlir::func::FuncOp function,
                                           Random &random);
 
-/// Flattens, plans (at random, for the least cost, or by random annotations)
-/// and partitions the module. None: there is no plan, say because there are
-/// more stages than ops. `planned`: the module with its plan.
+/// Flattens and plans the module: at random, for the least cost, or by random
+/// annotations, which kerf-propagate spreads (not over a step of training).
+/// None: there is no plan, say because there are more stages than ops.
+std::optional<mlir::LogicalResult> planAtRandom(mlir::ModuleOp module,
+                                                Random &random, unsigned seed,
+                                                bool isTrained = false);
+
+/// The same, and partitions the module. `planned`: the module with its plan.
 std::optional<mlir::LogicalResult> planAndPartition(mlir::ModuleOp module,
                                                     Random &random,
                                                     unsigned seed,

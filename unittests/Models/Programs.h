@@ -47,6 +47,37 @@ func.func @f(%x: tensor<6x8xf64>, %y: tensor<6x8xf64>) -> tensor<6x8xf64> {
   %1 = arith.addf %0, %y : tensor<6x8xf64>
   return %1 : tensor<6x8xf64>
 })"},
+    {"numbers that go in and out, and are used in bodies", R"(
+func.func @f(%x: tensor<6x8xf64>, %i: index, %s: f64) -> (tensor<6x8xf64>, index, f64) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<6x8xf64>
+  %ni = arith.index_cast %n : index to i64
+  %nf = arith.sitofp %ni : i64 to f64
+  %e = tensor.empty() : tensor<6x8xf64>
+  %0 = linalg.map ins(%x : tensor<6x8xf64>) outs(%e : tensor<6x8xf64>) (%a: f64, %o: f64) {
+    %m = arith.mulf %a, %s : f64
+    %d = arith.divf %m, %nf : f64
+    linalg.yield %d : f64
+  }
+  %isOver = arith.cmpi sgt, %i, %c0 : index
+  %1 = scf.if %isOver -> tensor<6x8xf64> {
+    %y = arith.addf %0, %x : tensor<6x8xf64>
+    scf.yield %y : tensor<6x8xf64>
+  } else {
+    scf.yield %0 : tensor<6x8xf64>
+  }
+  %r = tensor.empty() : tensor<6xf64>
+  %z = linalg.fill ins(%zero : f64) outs(%r : tensor<6xf64>) -> tensor<6xf64>
+  %2 = linalg.reduce ins(%1 : tensor<6x8xf64>) outs(%z : tensor<6xf64>) dimensions = [1] (%a: f64, %o: f64) {
+    %m = arith.mulf %a, %s : f64
+    %t = arith.addf %m, %o : f64
+    linalg.yield %t : f64
+  }
+  %j = arith.maxsi %i, %c0 : index
+  %3 = tensor.extract %2[%j] : tensor<6xf64>
+  return %1, %j, %3 : tensor<6x8xf64>, index, f64
+})"},
     {"tiles with another order outside", R"(
 func.func @f(%x: tensor<8x12xf64>) -> tensor<8x12xf64> {
   %p = tensor.empty() : tensor<4x8x3xf64>

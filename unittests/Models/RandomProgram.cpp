@@ -34,6 +34,10 @@ public:
         results += (results.empty() ? "" : ", ") + values[i].name;
         types += (types.empty() ? "" : ", ") + typeOf(values[i].shape);
       }
+    if (!numbers.empty() && chance(30)) {
+      results += ", " + numbers.back();
+      types += ", f64";
+    }
     return "func.func @f(" + arguments + ") -> (" + types + ") {\n" + body +
            "  return " + results + " : " + types + "\n}\n";
   }
@@ -407,7 +411,24 @@ private:
            shapes[static_cast<size_t>(result)], false});
   }
 
-  /// Of the inputs of a body, maybe with an index of a loop or a constant.
+  /// A number that bodies use from outside: an argument, or the element of a
+  /// tensor.
+  std::string number() {
+    if (numbers.empty() || chance(50)) {
+      std::string tensor = chance(50) ? argument({}) : "";
+      std::string name = fresh();
+      if (tensor.empty())
+        arguments += ", " + name + ": f64";
+      else
+        body += "  " + name + " = tensor.extract " + tensor +
+                "[] : " + typeOf({}) + "\n";
+      numbers.push_back(name);
+    }
+    return numbers[static_cast<size_t>(draw(numbers.size()))];
+  }
+
+  /// Of the inputs of a body, maybe with a number from outside, an index of a
+  /// loop or a constant.
   std::string expression(int64_t numInputs, size_t numLoops,
                          std::string &code) {
     constexpr const char *kOps[] = {"addf", "subf", "mulf", "maximumf"};
@@ -425,6 +446,8 @@ private:
       code += "    " + constant + " = arith.constant 2.0 : f64\n";
       combine(constant);
     }
+    if (chance(15))
+      combine(number());
     if (chance(20) && numLoops > 0) {
       std::string index = fresh(), integer = fresh(), number = fresh();
       code += "    " + index + " = linalg.index " +
@@ -439,6 +462,7 @@ private:
   Random &random;
   std::string arguments, body;
   std::vector<Value> values;
+  std::vector<std::string> numbers;
   int64_t next = 0;
 };
 

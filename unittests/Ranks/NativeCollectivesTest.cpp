@@ -128,6 +128,25 @@ TEST_F(NativeCollectives, AllReduce) {
          {2, 5},
          {2, 5},
          [](Rank, int64_t i, int64_t j) { return operand({0, 0}, i, j); }});
+  // Whether any is set, and whether all are.
+  auto isSet = [](Rank r, int64_t i, int64_t j) {
+    return static_cast<int64_t>(operand(r, i, j)) & 1;
+  };
+  check({R"(%r = dist.all_reduce %x max ["b"] : FROM -> TO)",
+         "i1",
+         {2, 5},
+         {2, 5},
+         [&](Rank r, int64_t i, int64_t j) {
+           return isSet({r.a, 0}, i, j) | isSet({r.a, 1}, i, j) |
+                  isSet({r.a, 2}, i, j);
+         }});
+  check({R"(%r = dist.all_reduce %x prod ["a"] : FROM -> TO)",
+         "i1",
+         {2, 5},
+         {2, 5},
+         [&](Rank r, int64_t i, int64_t j) {
+           return isSet({0, r.b}, i, j) & isSet({1, r.b}, i, j);
+         }});
 }
 
 // 4 rows over 3 ranks are 2, 2 and none; what no row fills is zero.
@@ -170,6 +189,15 @@ TEST_F(NativeCollectives, AllGather) {
          {6, 2},
          [](Rank, int64_t i, int64_t j) {
            return operand({i % 2, i / 2}, 0, j);
+         }});
+  // Of less than a byte, a byte each.
+  check({R"(%r = dist.all_gather %x ["b"] dim 0 : FROM -> TO)",
+         "i4",
+         {1, 3},
+         {3, 3},
+         [](Rank r, int64_t i, int64_t j) {
+           auto bits = static_cast<int64_t>(operand({r.a, i}, 0, j)) & 15;
+           return static_cast<double>((bits ^ 8) - 8);
          }});
 }
 

@@ -94,6 +94,9 @@ HostBuffer::HostBuffer(RankedTensorType type, const interpret::Tensor &tensor)
   else if (element.isInteger(1))
     for (size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<int64_t>(tensor.data[i]) & 1;
+  else if (element.isInteger(4))
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<int64_t>(tensor.data[i]) & 15;
   else if (element.isInteger(16))
     store<int16_t>(tensor.data, bytes);
   else if (element.isInteger(32))
@@ -108,14 +111,23 @@ interpret::Tensor HostBuffer::tensor() const {
   return interpret::fromBytes(type, bytes);
 }
 
+/// The tensor as which a native function takes an argument, or gives a result:
+/// numbers have no dimensions, and an index 64 bits.
+static RankedTensorType bufferType(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return tensor;
+  if (type.isIndex())
+    type = IntegerType::get(type.getContext(), 64);
+  return RankedTensorType::get({}, type);
+}
+
 HostBuffers::HostBuffers(FunctionType type, ArrayRef<interpret::Tensor> inputs)
     : numInputs(inputs.size()) {
   for (auto [input, argument] : llvm::zip_equal(inputs, type.getInputs()))
     buffers.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(argument), input));
+        std::make_unique<HostBuffer>(bufferType(argument), input));
   for (Type result : type.getResults())
-    buffers.push_back(
-        std::make_unique<HostBuffer>(cast<RankedTensorType>(result)));
+    buffers.push_back(std::make_unique<HostBuffer>(bufferType(result)));
   for (auto &buffer : buffers)
     pointers.push_back(buffer.get());
 }

@@ -24,8 +24,10 @@ bool dist::isPlanned(func::FuncOp function) {
                        [](Operation &op) { return op.hasAttr(kPlan); }));
 }
 
-func::FuncOp dist::findEntry(ModuleOp module, std::string *why) {
-  SmallVector<func::FuncOp> planned, open;
+/// `open`: the public functions with a body.
+static func::FuncOp findEntry(ModuleOp module,
+                              SmallVectorImpl<func::FuncOp> &open) {
+  SmallVector<func::FuncOp> planned;
   func::FuncOp main;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (getPart(function))
@@ -43,14 +45,28 @@ func::FuncOp dist::findEntry(ModuleOp module, std::string *why) {
     return main;
   if (open.size() == 1)
     return open.front();
-  if (why) {
-    *why = open.empty() ? "the module has no public function with a body"
-                        : "the module has several public functions:";
-    for (func::FuncOp function : open)
-      *why += " @" + function.getName().str();
-    if (!open.empty())
-      *why += "; call the one to plan @main, or make the others private";
+  return {};
+}
+
+func::FuncOp dist::findEntry(ModuleOp module) {
+  SmallVector<func::FuncOp> open;
+  return ::findEntry(module, open);
+}
+
+func::FuncOp dist::findEntryOrEmit(ModuleOp module) {
+  SmallVector<func::FuncOp> open;
+  if (func::FuncOp function = ::findEntry(module, open))
+    return function;
+  if (open.empty()) {
+    emitError(module.getLoc(), "the module has no public function with a body");
+    return {};
   }
+  InFlightDiagnostic error =
+      emitError(open[1].getLoc(), "is a second public function: which of them "
+                                  "is the program? Call it @main, make the "
+                                  "others private, or run "
+                                  "kerf-separate-programs to have them all");
+  error.attachNote(open[0].getLoc()) << "the first is @" << open[0].getName();
   return {};
 }
 

@@ -12,8 +12,12 @@ namespace kerf::dist {
 /// The function of a module that is planned, partitioned and lowered: the one
 /// whose arguments or results have shardings; before a plan `main`, or else the
 /// only public function with a body. Functions of stages are never it. Null if
-/// there is none; `why`, if given, says so.
-mlir::func::FuncOp findEntry(mlir::ModuleOp module, std::string *why = nullptr);
+/// there is none.
+mlir::func::FuncOp findEntry(mlir::ModuleOp module);
+
+/// The same; if there is none an error says why, with notes at what could be
+/// meant.
+mlir::func::FuncOp findEntryOrEmit(mlir::ModuleOp module);
 
 /// Whether a function has a plan, or is a part of a partitioned program. Other
 /// functions of a module (that the planned one calls) are left as they are.

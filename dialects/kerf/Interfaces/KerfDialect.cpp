@@ -53,6 +53,7 @@ static constexpr KnownAttribute kKnown[] = {
     {kRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kSampleRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kIgnoreIndexAttr, OnArgument, isInteger, "an i64"},
+    {kParameterAttr, OnArgument, isUnit, "a unit"},
     {kFilesAttr, OnModule, areFiles, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
     {kNoGradientAttr, OnOp, isUnit, "a unit"},

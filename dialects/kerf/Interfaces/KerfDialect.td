@@ -18,6 +18,7 @@ def Kerf_Dialect : Dialect {
     | `kerf.range` | function arguments | two i64 `[low, high]`: the elements must lie in `[low, high)`, which the run checks |
     | `kerf.sample_range` | function arguments | two i64 `[low, high]`: random elements are drawn from `[low, high)`; without it, from `kerf.range` |
     | `kerf.ignore_index` | function arguments | an i64 that an element may be, too, whatever `kerf.range` says |
+    | `kerf.parameter` | function arguments | none: it is a parameter, which stays at the ranks from run to run (`kerf-hold-parameters`) |
     | `kerf.files` | the module | strings: the files that `file` of weights counts |
     | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
     | `kerf.no_gradient` | ops | none: nothing is differentiated through the op |

@@ -144,11 +144,17 @@ struct AutodiffResult {
 /// ("note: ...").
 struct AutodiffFailure {
   bool isRequest = true; ///< the request is wrong; else the model is refused
-  std::vector<std::string> lines;
+  struct Message {
+    std::optional<mlir::Location> where; ///< none: of the whole model
+    std::string text;
+    bool isNote = false; ///< on the errors before it
+  };
+  std::vector<Message> messages;
 };
 
-/// Turns `@main` of an imported module into a step. On failure `failure` says
-/// why, and the module must not be used any more.
+/// Turns the program of a module (dist::findEntry) into a step. On failure
+/// `failure` says why, or an error where it is has said so, and the module must
+/// not be used any more.
 mlir::FailureOr<AutodiffResult> differentiate(mlir::ModuleOp module,
                                               const AutodiffOptions &options,
                                               AutodiffFailure &failure);

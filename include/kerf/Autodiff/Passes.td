@@ -69,6 +69,32 @@ def AutodiffPass : Pass<"kerf-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
 }
 
+def HoldParameters : Pass<"kerf-hold-parameters", "::mlir::ModuleOp"> {
+  let summary = "arguments that are parameters stay at the ranks";
+  let description = [{
+    Front ends that pass a function its parameters mark them with
+    `kerf.parameter`: they become `nn.weight`s, called as `kerf.name` says, or
+    `arg` and the number of the argument. What is not marked is an argument still.
+    Each rank keeps its part from run to run, the host writes them by name
+    ([Embedding.md](../Embedding.md#run-on-ranks)). `kerf-autodiff`, which trains
+    parameters and no arguments, does the same by itself.
+
+    ```mlir
+    func.func @f(%x: tensor<8x5xf32>, %w: tensor<5x7xf32> {kerf.name = "w", kerf.parameter}) -> tensor<8x7xf32> {
+      %0 = nn.matmul %x, %w : (tensor<8x5xf32>, tensor<5x7xf32>) -> tensor<8x7xf32>
+      return %0 : tensor<8x7xf32>
+    }
+    // becomes
+    func.func @f(%x: tensor<8x5xf32>) -> tensor<8x7xf32> {
+      %w = nn.weight "w" file 0 at 0 : tensor<5x7xf32>
+      %0 = nn.matmul %x, %w : (tensor<8x5xf32>, tensor<5x7xf32>) -> tensor<8x7xf32>
+      return %0 : tensor<8x7xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::nn::NNDialect"];
+}
+
 def LowerPrecision : Pass<"kerf-lower-precision", "::mlir::ModuleOp"> {
   let summary = "operands of products are rounded to a narrower type";
   let description = [{

@@ -26,10 +26,11 @@ namespace kerf {
 /// any number of registries.
 void registerEmbeddedDialects(mlir::DialectRegistry &registry);
 
-/// The passes of autodiff, plan, partition, collectives, ranks and the bridge
-/// to upstream's shard dialect by name, and the pipelines kerf-partition and
-/// kerf-collectives. Process-wide, as MLIR's pass registry is; call it once.
-/// Passes that are made by their functions need no registration.
+/// The passes of autodiff, plan, partition, collectives, ranks, of upstream ops
+/// and of the bridge to upstream's shard dialect by name, and the pipelines
+/// kerf-partition and kerf-collectives. Process-wide, as MLIR's pass registry
+/// is; call it once. Passes that are made by their functions need no
+/// registration.
 void registerEmbeddedPasses();
 
 /// Options of kerf-plan for a mesh of given degrees, "dp=2,tp=4", on so many

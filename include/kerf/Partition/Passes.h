@@ -20,9 +20,15 @@ namespace kerf {
 #define GEN_PASS_DECL
 #include "kerf/Partition/Passes.h.inc"
 
-/// All passes of the phase in order, on builtin.module. With `verify`, also the
-/// checks of the contract before and after.
-void buildPartitionPipeline(mlir::OpPassManager &passes, bool verify = true);
+struct PartitionOptions {
+  /// Also the checks of the contract before and after. Without them a plan that
+  /// is wrong may become a program that is.
+  bool verify = true;
+};
+
+/// All passes of the phase in order, on builtin.module.
+void buildPartitionPipeline(mlir::OpPassManager &passes,
+                            const PartitionOptions &options = {});
 
 #define GEN_PASS_REGISTRATION
 #include "kerf/Partition/Passes.h.inc"

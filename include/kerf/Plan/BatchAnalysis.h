@@ -29,10 +29,10 @@ namespace kerf::plan {
 
 class BatchAnalysis {
 public:
-  /// `batchDims` maps input names to their batch dimension; -1 says "none".
-  /// Inputs that are not named take dimension 0 if its size is that of the
-  /// first input of rank 1 or more. `rules`: of the function, for as long
-  /// as the analysis.
+  /// `batchDims` maps names of arguments (their kerf.name, or "arg", "arg#2")
+  /// to their batch dimension; -1 says "none". Inputs that are not named take
+  /// dimension 0 if its size is that of the first input of rank 1 or more.
+  /// `rules`: of the function, for as long as the analysis.
   BatchAnalysis(mlir::func::FuncOp function,
                 const llvm::StringMap<int64_t> &batchDims,
                 const OpRules &rules);

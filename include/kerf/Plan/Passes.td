@@ -78,7 +78,12 @@ def Flatten : Pass<"kerf-flatten", "::mlir::ModuleOp"> {
 
     - calls of functions of one block are inlined (not where either says
       `no_inline`), so each call is planned by itself;
-    - constants that a region uses from outside are repeated inside;
+    - numbers that the program is given or gives (`f32`, `index`) become tensors
+      without dimensions (`tensor<f32>`, `tensor<i64>`), unless it is called;
+    - numbers that follow from constants and types (`tensor.dim`) are folded;
+    - constants that a region uses from outside are repeated inside; other
+      numbers that it uses become operands, where the op has the
+      `CaptureInterface` (`linalg.generic`, `linalg.map`, `linalg.reduce`);
     - an op whose region uses more than that, and loops and branches that give
       tensors (`scf.for`, `scf.if`), become a call of a private function that has
       these values as arguments. Such a call is cut along dimensions of which
@@ -103,7 +108,7 @@ def Flatten : Pass<"kerf-flatten", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let dependentDialects = ["::mlir::func::FuncDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def Propagate : Pass<"kerf-propagate", "::mlir::ModuleOp"> {
@@ -120,7 +125,8 @@ def Propagate : Pass<"kerf-propagate", "::mlir::ModuleOp"> {
     numbers spreads before the rest is seen. Where operands and results
     of an op disagree, the annotation of the smaller number decides, else the first
     (of results, then operands); a remark names both annotations, and the others
-    are brought to its sharding. What `kerf-partition` takes comes out.
+    are brought to its sharding. Another says of an op without a rule what bringing
+    its operands to every device sends. What `kerf-partition` takes comes out.
 
     ```mlir
     #columns = #dist.sharding<{}, {"tp"}>

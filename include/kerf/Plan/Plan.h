@@ -82,6 +82,8 @@ struct PlanOptions {
   const std::atomic<bool> *stop = nullptr;
   /// Told before each candidate and at the end. No thread of its own.
   std::function<void(const PlanProgress &)> progress;
+  /// Which dimension of an argument is the batch, by name; -1: none
+  /// (BatchAnalysis says which it is of the others).
   llvm::StringMap<int64_t> batchDims;
   /// Micro-batches per step; nothing: search where there are stages.
   std::optional<int64_t> microBatches;
@@ -184,8 +186,10 @@ struct PlanResult {
 /// Stopped: by PlanOptions::stop, before there was any plan.
 enum class PlanError { None, BadRequest, Infeasible, Stopped };
 
-/// Plans `main` of the module and writes the plan back onto it. On failure the
-/// module is unchanged and `message` says why (one line, then notes).
+/// Plans the program of the module (dist::findEntry) and writes the plan back
+/// onto it. On failure the module is unchanged and `message` says why (one
+/// line, then notes); it is empty where an error at an op or a function has
+/// said so.
 mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
                                        const PlanOptions &options,
                                        PlanError &error, std::string &message);

@@ -1,5 +1,6 @@
 //===- BatchAnalysis.cpp - following the batch through factors ------------===//
 #include "kerf/Plan/BatchAnalysis.h"
+#include "Graph.h"
 #include "Terminator.h"
 
 #include "kerf/Dist/Dist.h"
@@ -24,13 +25,14 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
                 dist::getPhase(&op) != dist::Phase::Forward;
   findClosedGroups(function.getBody().front());
   std::optional<int64_t> common;
+  std::optional<ValueNames> names;
+  if (!batchDims.empty())
+    names.emplace(function);
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || type.getRank() == 0)
       continue;
-    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      kNameAttr);
-    auto given = name ? batchDims.find(name.getValue()) : batchDims.end();
+    auto given = names ? batchDims.find((*names)[argument]) : batchDims.end();
     int64_t dim = given == batchDims.end() ? 0 : given->second;
     if (dim < 0 || dim >= type.getRank())
       continue;

@@ -103,7 +103,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
   costs.endWhen(isOver);
-  auto built = llvm::make_scope_exit([&] { costs.endWhen({}); });
+  llvm::scope_exit built([&] { costs.endWhen({}); });
   addArguments();
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op))

@@ -85,6 +85,11 @@ private:
 std::string checkHints(mlir::func::FuncOp function, const ValueNames &names,
                        llvm::ArrayRef<ShardHint> hints);
 
+/// Why a batch dimension is invalid: no argument is called so, or it has no
+/// such dimension. Empty if all are valid.
+std::string checkBatchDims(const ValueNames &names,
+                           const llvm::StringMap<int64_t> &batchDims);
+
 /// Why a hint can be kept by no candidate: it names an axis that none of them
 /// has. Empty if there is no such hint.
 std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,

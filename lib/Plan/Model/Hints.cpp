@@ -149,6 +149,30 @@ std::string kerf::plan::checkHints(func::FuncOp function,
   return "";
 }
 
+std::string
+kerf::plan::checkBatchDims(const ValueNames &names,
+                           const llvm::StringMap<int64_t> &batchDims) {
+  // Sorted, so that the same one of several is named in every run.
+  std::map<StringRef, int64_t> sorted;
+  for (const auto &entry : batchDims)
+    sorted.insert({entry.getKey(), entry.getValue()});
+  for (auto [name, dim] : sorted) {
+    auto argument = dyn_cast_or_null<BlockArgument>(names.find(name));
+    if (!argument)
+      return ("option batch-dim: no argument is named '" + name +
+              "'\nnote: kerf.name names arguments; the first one without it is "
+              "'arg'")
+          .str();
+    int64_t rank = tensorType(argument).getRank();
+    if (dim < -1 || dim >= rank)
+      return ("option batch-dim: '" + name + "' has no dimension " +
+              Twine(dim) + ", expected less than its rank, " + Twine(rank) +
+              ", or -1: no batch")
+          .str();
+  }
+  return "";
+}
+
 std::string kerf::plan::checkHintAxes(ArrayRef<ShardHint> hints,
                                       ArrayRef<MeshCandidate> candidates) {
   llvm::SetVector<StringRef> known;

@@ -251,14 +251,11 @@ struct Recompute : plan::impl::RecomputeBase<Recompute> {
   using RecomputeBase::RecomputeBase;
 
   void runOnOperation() override {
-    std::string message;
-    func::FuncOp main = entryToPlan(getOperation(), message);
-    if (!main) {
-      getOperation().emitError(message);
+    func::FuncOp main = entryToPlan(getOperation());
+    if (!main)
       return signalPassFailure();
-    }
     if (every < 0) {
-      getOperation().emitError("every: ")
+      emitError(getOperation().getLoc(), "every: ")
           << int64_t(every) << ", expected at least 0";
       return signalPassFailure();
     }

@@ -123,7 +123,7 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
 
 std::string kerf::plan::checkExplained(ModuleOp module, StringRef name) {
   std::string message;
-  func::FuncOp function = entryToPlan(module, message, nullptr);
+  func::FuncOp function = entryToPlan(module);
   if (function)
     (void)findValue(function, ValueNames(function), name, /*anyNumber=*/true,
                     message);

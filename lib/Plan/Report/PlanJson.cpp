@@ -566,7 +566,7 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const PlanOptions &options,
                                         PlanResult &result,
                                         std::string &message) {
-  func::FuncOp function = entryToPlan(module, message);
+  func::FuncOp function = entryToPlan(module);
   if (!function)
     return failure();
   if (failed(checkGoal(plan, function, message)) ||
