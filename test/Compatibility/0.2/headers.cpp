@@ -7,9 +7,11 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Passes.h"
 #include "kerf/Embed/Embed.h"
+#include "kerf/Interfaces/Capture.h"
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/Models/Models.h"
+#include "kerf/Models/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/NNToLinalg/Passes.h"
 #include "kerf/Native/Native.h"
@@ -52,7 +54,8 @@ MadePass (*const nnToLinalg)() = nntolinalg::createNNToLinalg;
 MadePass (*const verifyPlan)() = createVerifyPlan;
 MadePass (*const separate)() = dist::createSeparatePrograms;
 MadePass (*const join)() = dist::createJoinPrograms;
-void (*const partition)(OpPassManager &, bool) = buildPartitionPipeline;
+void (*const partition)(OpPassManager &,
+                        const PartitionOptions &) = buildPartitionPipeline;
 void (*const collectives)(OpPassManager &, const CollectivesOptions &) =
     buildCollectivesPipeline;
 
@@ -201,3 +204,16 @@ llvm::Error (Program::*const write_)(const std::string &,
                                      const void *) = &Program::write;
 llvm::Error (Program::*const read_)(const std::string &,
                                     void *) const = &Program::read;
+
+// Added later: parameters as arguments, fused projections, captured numbers.
+MadePass (*const hold)() = autodiff::createHoldParameters;
+MadePass (*const split)() = models::createSplitProjections;
+struct Capture : CaptureInterface::ExternalModel<Capture, mlir::ModuleOp> {
+  mlir::Operation *buildWithOperands(mlir::Operation *, mlir::OpBuilder &,
+                                     mlir::ValueRange) const {
+    return nullptr;
+  }
+};
+void attachCapture(mlir::MLIRContext &context) {
+  mlir::ModuleOp::attachInterface<Capture>(context);
+}
