@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""bench/embedding.py [--ops 10000] [--repeat 3] [--kerf-opt build/bin/kerf-opt] [--json FILE]
+"""bench/embedding.py [--ops 10000] [--repeat 3] [--kerf-opt build/bin/kerf-opt] [--growth G] [--json FILE]
 
 What Kerf's passes cost on modules of other compilers. A net of layers, each a product with a weight of its own, a tanh, a
 residual sum and a scaling, is written as linalg, math and arith, and once more in nn. Of the first: microseconds for each op
 that kerf-propagate (from one annotation) and kerf-partition take, at a tenth of --ops and at --ops, so that growth shows, and
-what MLIR's verifier takes behind each of their passes, which a host may leave out (PassManager::enableVerifier). Of both: seconds of kerf-plan on four devices, and their ratio. Seconds of the clock as --mlir-timing has them, the least of
---repeat runs; linalg and nn alternate.
+what MLIR's verifier takes behind each of their passes, which a host may leave out (PassManager::enableVerifier). Of both, at
+a tenth and at four tenths of --ops: seconds of kerf-plan on four devices, and their ratio. Seconds of the clock as
+--mlir-timing has them, the least of --repeat runs; sizes, and linalg and nn, alternate.
+
+--growth: only whether both passes take more than G times as long on one module of --ops as on ten of a tenth, which is an
+error; seconds of the processor, less what parsing takes, so that other work on the machine counts less.
 """
 import argparse
+import itertools
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -59,41 +65,81 @@ def seconds(kerf_opt, text, pipeline, passes, verify=True):
     return sum(times[each] for each in passes), times
 
 
+def time_passes(kerf_opt, sizes, repeat):
+    """Of each size: microseconds for each op of kerf-propagate, of kerf-partition, and of the verifier behind their passes."""
+    texts, runs = {ops: module(ops, "linalg", annotated=True) for ops in sizes}, {ops: [] for ops in sizes}
+    for _ in range(repeat):
+        for ops, text in texts.items():
+            measured = []
+            for verify in (False, True):
+                _, times = seconds(kerf_opt, text, "builtin.module(kerf-propagate,kerf-partition)", ["Propagate"], verify)
+                measured.append((times["Propagate"], sum(
+                    value for name, value in times.items()
+                    if name not in ("Propagate", "Parser", "Output", "root", "Rest", "Total", "Pipeline"))))
+            (propagate, partition), verified = measured
+            runs[ops].append((propagate, partition, sum(verified) - propagate - partition))
+    return {ops: [1e6 * min(each) / ops for each in zip(*rows)] for ops, rows in runs.items()}
+
+
+def processor_seconds(kerf_opt, text, pipeline):
+    """Of a whole process."""
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+        file.write(text)
+        file.flush()
+        process = subprocess.Popen([kerf_opt, file.name, "--split-input-file", f"--pass-pipeline=builtin.module({pipeline})",
+                                    "--mlir-disable-threading", "--verify-each=0", "-o", "/dev/null"])
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"kerf-opt of {pipeline} failed")
+        return usage.ru_utime + usage.ru_stime
+
+
+def check_growth(kerf_opt, ops, repeat, most):
+    """An error where the passes take more than `most` times as long on one module as on ten of a tenth."""
+    texts = {ops // 10: "// -----\n".join([module(ops // 10, "linalg", annotated=True)] * 10),
+             ops: module(ops, "linalg", annotated=True)}
+    pipelines = ("", "kerf-propagate", "kerf-propagate,kerf-partition")
+    runs = {key: [] for key in itertools.product(texts, pipelines)}
+    for _ in range(repeat):
+        for (size, pipeline), each in runs.items():
+            each.append(processor_seconds(kerf_opt, texts[size], pipeline))
+    least, both = {key: 1e6 * min(each) / ops for key, each in runs.items()}, []
+    for size in texts:
+        parsed, propagated, partitioned = (least[size, pipeline] for pipeline in pipelines)
+        both.append(partitioned - parsed)
+        print(f"{size:6} ops: kerf-propagate {propagated - parsed:.1f} us, kerf-partition {partitioned - propagated:.1f} us "
+              "of the processor for each op")
+    if both[1] > most * both[0]:
+        raise SystemExit(f"{both[1] / both[0]:.2f} times as much, expected at most {most}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", type=int, default=10000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--kerf-opt", default=ROOT / "build/bin/kerf-opt")
+    parser.add_argument("--growth", type=float)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    result = {"ops": options.ops, "passes": [], "plan": {}}
-    for ops in (options.ops // 10, options.ops):
-        text = module(ops, "linalg", annotated=True)
-        runs = []
-        for _ in range(options.repeat):
-            measured = []
-            for verify in (False, True):
-                _, times = seconds(options.kerf_opt, text, "builtin.module(kerf-propagate,kerf-partition)", ["Propagate"], verify)
-                measured.append((times["Propagate"], sum(
-                    value for name, value in times.items()
-                    if name not in ("Propagate", "Parser", "Output", "root", "Rest", "Total", "Pipeline"))))
-            (propagate, partition), verified = measured
-            runs.append((propagate, partition, sum(verified) - propagate - partition))
-        propagate, partition, verifier = (1e6 * min(each) / ops for each in zip(*runs))
-        row = {"ops": ops, "propagate_us_per_op": propagate, "partition_us_per_op": partition, "verifier_us_per_op": verifier}
-        result["passes"].append(row)
+    small = options.ops // 10
+    if options.growth:
+        return check_growth(options.kerf_opt, options.ops, options.repeat, options.growth)
+    result = {"ops": options.ops, "passes": [], "plan": []}
+    times = time_passes(options.kerf_opt, (small, options.ops), options.repeat)
+    for ops, (propagate, partition, verifier) in times.items():
+        result["passes"].append({"ops": ops, "propagate_us_per_op": propagate, "partition_us_per_op": partition,
+                                 "verifier_us_per_op": verifier})
         print(f"{ops:6} ops: kerf-propagate {propagate:.1f} us, kerf-partition {partition:.1f} us, the verifier behind their "
               f"passes {verifier:.1f} us for each op", flush=True)
-    times = {"linalg": [], "nn": []}
     plan = "builtin.module(kerf-plan{devices=4})"
-    for _ in range(options.repeat):
-        for dialect in times:
-            times[dialect].append(seconds(options.kerf_opt, module(options.ops // 10, dialect, False), plan, ["PlanPass"])[0])
-    least = {dialect: min(each) for dialect, each in times.items()}
-    result["plan"] = {"ops": options.ops // 10, **{f"{dialect}_seconds": value for dialect, value in least.items()},
-                      "ratio": least["linalg"] / least["nn"]}
-    print(f"{options.ops // 10:6} ops: kerf-plan {least['linalg']:.2f} s as linalg, {least['nn']:.2f} s as nn: "
-          f"{result['plan']['ratio']:.2f}")
+    for ops in (small, 4 * small):
+        planned = {"linalg": [], "nn": []}
+        for _ in range(options.repeat):
+            for dialect, each in planned.items():
+                each.append(seconds(options.kerf_opt, module(ops, dialect, False), plan, ["PlanPass"])[0])
+        linalg, nn = (min(each) for each in planned.values())
+        result["plan"].append({"ops": ops, "linalg_seconds": linalg, "nn_seconds": nn, "ratio": linalg / nn})
+        print(f"{ops:6} ops: kerf-plan {linalg:.2f} s as linalg, {nn:.2f} s as nn: {linalg / nn:.2f}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 

@@ -27,12 +27,8 @@ ShardingRule ProductOp::getShardingRule() {
   unsigned n = rule.addFactor(getType().getDimSize(1));
   unsigned k = rule.addFactor(getA().getType().getDimSize(getTa() ? 0 : 1),
                               FactorKind::Reduction, ReductionKind::Sum);
-  TensorFactors a = {{m}, {k}}, b = {{k}, {n}};
-  if (getTa())
-    std::swap(a[0], a[1]);
-  if (getTb())
-    std::swap(b[0], b[1]);
-  rule.operands = {a, b};
+  rule.operands = {getTa() ? TensorFactors{{k}, {m}} : TensorFactors{{m}, {k}},
+                   getTb() ? TensorFactors{{n}, {k}} : TensorFactors{{k}, {n}}};
   rule.results = {{{m}, {n}}};
   rule.linearGroups = {{0}, {1}};
   rule.multipliers = {0, 1};
@@ -79,8 +75,7 @@ LibraryWork MultiplyOp::getLibraryWork() { return LibraryWork::None; }
 FailureOr<SmallVector<Value>>
 MultiplyOp::buildVectorJacobianProduct(OpBuilder &builder,
                                        ValueRange gradients) {
-  Type type = getType();
-  Value da = create(builder, getLoc(), type, gradients[0], getB());
-  Value db = create(builder, getLoc(), type, gradients[0], getA());
+  Value da = create(builder, getLoc(), getType(), gradients[0], getB());
+  Value db = create(builder, getLoc(), getType(), gradients[0], getA());
   return SmallVector<Value>{da, db};
 }

@@ -116,7 +116,7 @@ for cut, least, most in ((["tp=4", "w=[{},{tp}]"], 576, 1152), (["dp=2,tp=2", "w
 lines = {path.name: len(path.read_text().splitlines()) for path in examples.iterdir() if path.suffix in (".cpp", ".h", ".td")}
 dialect = sum(lines.pop(name) for name in ("Toy.td", "Toy.h", "Toy.cpp"))
 checks.expect("examples are short", set(lines) == {f"{name}.cpp" for name in ("own-costs", "run-linalg", "shard-linalg", "train-toy")}
-              and max(lines.values()) < 120 and dialect < 125, f"{lines}, dialect {dialect}")
+              and max(lines.values()) < 120 and dialect < 120, f"{lines}, dialect {dialect}")
 said = sorted(int(number) for number in re.findall(r"\b\d+\b", re.search(
     r"With all their files the\s.*?`Toy.td`", (root / "docs/Embedding.md").read_text(), re.S)[0]))
 checks.expect("their lines as docs/Embedding.md says", said == sorted([*lines.values(), dialect]), f"{said}, {lines}, dialect {dialect}")

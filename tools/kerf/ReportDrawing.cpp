@@ -98,6 +98,13 @@ printKey(llvm::raw_ostream &out,
   out << "</p>\n";
 }
 
+/// In place of a picture that would show too much.
+static void printNotDrawn(llvm::raw_ostream &out, llvm::StringRef what,
+                          int64_t most, llvm::StringRef things) {
+  out << "<p>" << what << ": not drawn, since a picture shows at most " << most
+      << ' ' << things << ".</p>\n";
+}
+
 //===----------------------------------------------------------------------===//
 // Devices
 //===----------------------------------------------------------------------===//
@@ -117,8 +124,10 @@ void kerf::tool::drawDevices(llvm::raw_ostream &out, const json::Object &root) {
       inside = std::min(inside * size, kMaxDevices + 1);
     }
   }
-  if (stages * inside < 2 || stages * inside > kMaxDevices)
+  if (stages * inside < 2)
     return;
+  if (stages * inside > kMaxDevices)
+    return printNotDrawn(out, "Devices", kMaxDevices, "of them");
   // The last axis runs to the right, in several lines if it is long; all others
   // downwards.
   constexpr int64_t kMaxColumns = 64;
@@ -223,7 +232,7 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
   });
   bool isStaged = stages.size() > 1;
   if (shardings.size() > kMaxBoxes)
-    return;
+    return printNotDrawn(out, "Values", kMaxBoxes, "runs of alike ones");
   // Colours for what is most frequent.
   std::map<std::string, size_t> counts;
   for (const Run &run : shardings)
@@ -380,8 +389,12 @@ void kerf::tool::drawSchedule(llvm::raw_ostream &out,
     if (!row.bars.empty())
       whole = std::max(whole, row.bars.back().end);
   }
-  if (rows.empty() || rows.size() > kMaxRows || bars > kMaxBoxes || whole <= 0)
+  if (rows.empty() || whole <= 0)
     return;
+  if (rows.size() > kMaxRows)
+    return printNotDrawn(out, "Schedule", kMaxRows, "stages or ranks");
+  if (bars > kMaxBoxes)
+    return printNotDrawn(out, "Schedule", kMaxBoxes, "pieces of work");
   constexpr double kLeft = 64, kRow = 22;
   double scale = (kWidth - kLeft) / whole;
   out << "<h2>"

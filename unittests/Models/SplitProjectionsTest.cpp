@@ -1,10 +1,11 @@
 //===- SplitProjectionsTest.cpp - products taken apart --------------------===//
-//
-// Each program computes the same, of the same bytes, before and behind
-// kerf-split-projections, on one device and planned on ranks. Every argument
-// whose type changes is named by its new shape.
+// Programs compute the same, of the same bytes, before and behind
+// kerf-split-projections: fused products, whose arguments become those of the
+// shapes that are named, on one device and planned on ranks; random functions
+// that give parts of their results.
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "LoopEvaluator.h"
 #include "OnRanks.h"
 
@@ -14,6 +15,8 @@
 #include "mlir/Pass/PassManager.h"
 
 #include "gtest/gtest.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace kerf;
@@ -166,6 +169,77 @@ TEST(SplitProjections, ComputesTheSame) {
     }
     EXPECT_GE(planned, kPlans / 2);
   }
+}
+
+/// The function gives parts of its results, two or three of a dimension that
+/// has as many.
+void sliceResults(func::FuncOp function, Random &random) {
+  Operation *end = function.getBody().front().getTerminator();
+  OpBuilder builder(end);
+  SmallVector<Value> results;
+  for (Value value : end->getOperands()) {
+    auto type = cast<RankedTensorType>(value.getType());
+    int64_t parts = 2 + random() % 2, dim = -1;
+    for (int64_t each = 0; each < type.getRank(); ++each)
+      if (type.getDimSize(each) % parts == 0 && (dim < 0 || random() % 2))
+        dim = each;
+    if (dim < 0) {
+      results.push_back(value);
+      continue;
+    }
+    SmallVector<int64_t> sizes(type.getShape()), offsets(sizes.size(), 0),
+        strides(sizes.size(), 1);
+    sizes[dim] /= parts;
+    auto attrs = [&](ArrayRef<int64_t> numbers) {
+      return getAsIndexOpFoldResult(builder.getContext(), numbers);
+    };
+    for (int64_t part = 0; part < parts; ++part) {
+      offsets[dim] = part * sizes[dim];
+      results.push_back(tensor::ExtractSliceOp::create(
+          builder, end->getLoc(), value, attrs(offsets), attrs(sizes),
+          attrs(strides)));
+    }
+  }
+  end->setOperands(results);
+  function.setFunctionType(builder.getFunctionType(
+      function.getFunctionType().getInputs(), ValueRange(results).getTypes()));
+}
+
+TEST(SplitProjections, RandomProgramsStayTheSame) {
+  UpstreamContext loaded;
+  unsigned seeds = seedsOf(20000, 200), changed = 0;
+  bool all = forEachSeed(1, seeds, [&](unsigned seed) {
+    Random random(seed);
+    std::string program =
+        makeProgram(random, 2 + static_cast<int>(random() % 6));
+    auto module = parseSourceString<ModuleOp>(program, &loaded.context);
+    ASSERT_TRUE(module) << program;
+    auto function = *module->getOps<func::FuncOp>().begin();
+    sliceResults(function, random);
+    program = textOf(*module);
+    auto inputs = makeInputs(function, random);
+    double largest = 0;
+    auto expected = runUpstream(function, inputs, &largest);
+    ASSERT_TRUE(succeeded(expected)) << program;
+    if (!std::isfinite(largest))
+      return; // not a number differs from itself
+    FunctionType before = function.getFunctionType();
+    PassManager passes(&loaded.context);
+    passes.addPass(models::createSplitProjections());
+    ASSERT_TRUE(succeeded(passes.run(*module))) << program;
+    changed += before != function.getFunctionType();
+    for (auto [input, type] : llvm::zip(inputs, function.getArgumentTypes())) {
+      ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+      input.shape.assign(shape.begin(), shape.end());
+    }
+    auto behind = runUpstream(function, inputs);
+    ASSERT_TRUE(succeeded(behind)) << textOf(*module);
+    for (size_t i = 0; i < expected->size(); ++i)
+      ASSERT_EQ(interpret::difference((*behind)[i], (*expected)[i]), 0)
+          << program << textOf(*module);
+  });
+  if (all)
+    EXPECT_GE(changed, seeds / 20);
 }
 
 } // namespace
