@@ -29,10 +29,9 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
                                                    .str()});
     return mlir::failure();
   }
-  if (failed(holdParameters(main)))
-    return mlir::failure();
   Step step(main, options, failure);
-  if (failed(step.checkNames()))
+  step.nameEnds();
+  if (failed(holdParameters(main)) || failed(step.checkNames()))
     return mlir::failure();
   step.mergeSources();
   // The loss first: ops that it does not depend on get no training form.

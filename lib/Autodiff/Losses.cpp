@@ -69,9 +69,8 @@ FailureOr<Value> LossBuilder::findPrediction() {
   std::vector<std::string> names;
   for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
     auto name = step.main.getResultAttrOfType<StringAttr>(index, kNameAttr);
-    if (!name || name.getValue() != spec.prediction) {
-      if (name)
-        names.push_back(name.getValue().str());
+    if (name.getValue() != spec.prediction) {
+      names.push_back(name.getValue().str());
       continue;
     }
     Value value = step.terminator()->getOperand(index);
@@ -81,12 +80,6 @@ FailureOr<Value> LossBuilder::findPrediction() {
                           describeType(value.getType()) + ", expected floats");
     return b.widen(value);
   }
-  if (names.empty())
-    return step.request("option loss: no result of @" + step.main.getName() +
-                            " has a name, expected one with the attribute "
-                            "kerf.name = \"" +
-                            spec.prediction + "\"",
-                        step.main.getLoc());
   std::string all = "'" + llvm::join(names, "', '") + "'";
   if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
     return step.request("option loss: expected " + spec.prediction +

@@ -15,6 +15,7 @@
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -37,6 +38,32 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
     return "not reached by the loss";
   }
   llvm_unreachable("no such reason");
+}
+
+/// What the function of another front end does not name is called by its
+/// number.
+void Step::nameEnds() {
+  llvm::StringSet<> taken;
+  auto take = [&](StringAttr name) {
+    if (name)
+      taken.insert(name.getValue());
+  };
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    take(main.getArgAttrOfType<StringAttr>(i, kNameAttr));
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    take(main.getResultAttrOfType<StringAttr>(i, kNameAttr));
+  auto free = [&](const char *base, unsigned index) {
+    std::string name = base + std::to_string(index);
+    while (!taken.insert(name).second)
+      name += "_";
+    return ops.getStringAttr(name);
+  };
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (!main.getArgAttr(i, kNameAttr))
+      main.setArgAttr(i, kNameAttr, free("arg", i));
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    if (!main.getResultAttr(i, kNameAttr))
+      main.setResultAttr(i, kNameAttr, free("result", i));
 }
 
 LogicalResult Step::checkNames() {

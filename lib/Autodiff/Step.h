@@ -92,6 +92,7 @@ public:
   std::vector<std::string> notes; ///< of a step that can be made
 
   // The parts, in the order in which they run.
+  void nameEnds();                           // Parameters.cpp
   mlir::LogicalResult checkNames();          // Parameters.cpp
   void mergeSources();                       // Parameters.cpp
   mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp

@@ -6,7 +6,7 @@ module {
   func.func @a(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
-  // expected-error @below {{is a second public function: which of them is the program? Call it @main, make the others private, or run kerf-separate-programs to have them all}}
+  // expected-error @below {{is a second public function: which of them is the program? Call it @main, make the others private, or run kerf-separate-programs}}
   func.func @b(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }

@@ -28,9 +28,13 @@
 // RANK: error: option batch-dim: 'arg' has no dimension 2, expected less than its rank, 2, or -1: no batch
 // RUN: not kerf-opt %s --kerf-plan="devices=2 batch-dim=arg=-2" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: option batch-dim: 'arg' has no dimension -2
-// Without a batch nothing can be cut for dp; dimension 1, of 64, is none that a product keeps.
-// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=dp=2 batch-dim=arg=-1" 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: error:
+// Without a batch nothing is cut for dp.
+// RUN: kerf-opt %s --kerf-plan="devices=2 mesh=dp=2 batch-dim=arg=-1" | FileCheck %s --check-prefix=NONE
+// NONE: #[[WHOLE:.*]] = #dist.sharding<{}, {}>
+// NONE: func.func @main(%{{.*}}: tensor<8x64xf32> {dist.sharding = #[[WHOLE]]}) -> (tensor<8x32xf32> {dist.sharding = #[[WHOLE]]})
+// RUN: kerf-opt %s --kerf-plan="devices=2 mesh=dp=2 batch-dim=arg=0" | FileCheck %s --check-prefix=ROWS
+// ROWS: #[[ROWS:.*]] = #dist.sharding<{"dp"}, {}>
+// ROWS: func.func @main(%{{.*}}: tensor<8x64xf32> {dist.sharding = #[[ROWS]]})
 
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
   %w = nn.constant {name = "w"} dense<0.1> : tensor<64x32xf32>

@@ -48,18 +48,21 @@ func.func private @never(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inli
 
 // -----
 
-// A constant is repeated in the body that uses it, with what it is computed from.
+// A constant is repeated in the body that uses it, with what it is computed from, where that is no constant itself.
 // CHECK-LABEL: func.func @constants(
 // CHECK-NOT: call
 // CHECK: linalg.generic
 // CHECK-NEXT: ^bb0
-// CHECK-NEXT: %[[C:.*]] = arith.constant 2.0
-// CHECK-NEXT: %[[N:.*]] = arith.negf %[[C]]
+// CHECK-DAG: %[[C:.*]] = arith.constant -2.0
+// CHECK-DAG: %[[I:.*]] = arith.constant 3 : i32
+// CHECK: %[[N:.*]] = math.fpowi %[[C]], %[[I]]
 // CHECK-NEXT: arith.mulf %{{.*}}, %[[N]]
 #map = affine_map<(d0) -> (d0)>
 func.func @constants(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c = arith.constant 2.0 : f32
-  %n = arith.negf %c : f32
+  %i = arith.constant 3 : i32
+  %m = arith.negf %c : f32
+  %n = math.fpowi %m, %i : f32, i32
   %e = tensor.empty() : tensor<4xf32>
   %0 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {

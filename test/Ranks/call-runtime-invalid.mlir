@@ -76,12 +76,12 @@ module {
 
 // -----
 
-// expected-error@+1 {{cannot tell which function the lists of the stages are}}
 module {
   dist.mesh @mesh ["tp"=2]
   func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
+  // expected-error@+1 {{of which function is this the list of a stage?}}
   dist.schedule 0 {
   }
 }
@@ -168,7 +168,7 @@ module {
 
 module {
   dist.mesh @mesh ["tp"=2]
-  // expected-error@+1 {{of which function is this the list of a stage? The declaration with shardings that kerf-partition leaves is not there: passes that drop private functions (symbol-dce) come behind kerf-call-runtime}}
+  // expected-error@+1 {{of which function is this the list of a stage? The declaration with shardings that kerf-partition leaves is not there}}
   dist.schedule 0 {
     %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
     dist.output %0 to 0 micro_batch 0 : tensor<4xf32>

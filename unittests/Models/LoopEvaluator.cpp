@@ -40,9 +40,14 @@ bool compare(arith::CmpIPredicate predicate, double a, double b) {
   case arith::CmpIPredicate::sge:
   case arith::CmpIPredicate::uge:
     return a >= b;
-  default:
-    llvm_unreachable("a comparison that no test has");
+  case arith::CmpIPredicate::sgt:
+  case arith::CmpIPredicate::ugt:
+    return a > b;
+  case arith::CmpIPredicate::sle:
+  case arith::CmpIPredicate::ule:
+    return a <= b;
   }
+  llvm_unreachable("no such comparison");
 }
 
 /// Integers of 32 bits, which wrap. Doubles do not hold their products.
@@ -315,6 +320,9 @@ FailureOr<Results> evaluateTensorOp(Operation *op, Operands operands) {
   Tensor result(shapeOf(op->getResult(0)));
   if (isa<tensor::EmptyOp>(op)) {
     llvm::fill(result.data, NAN);
+  } else if (isa<tensor::FromElementsOp>(op)) {
+    for (auto [element, operand] : llvm::zip_equal(result.data, operands))
+      element = operand->data[0];
   } else if (isa<tensor::ExtractOp>(op)) {
     Index at;
     for (const Tensor *index : operands.drop_front())

@@ -9,6 +9,7 @@
 #include "LoopEvaluator.h"
 #include "OnRanks.h"
 
+#include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Models/Passes.h"
 
 #include "mlir/Parser/Parser.h"
@@ -178,7 +179,7 @@ void sliceResults(func::FuncOp function, Random &random) {
   OpBuilder builder(end);
   SmallVector<Value> results;
   for (Value value : end->getOperands()) {
-    auto type = cast<RankedTensorType>(value.getType());
+    RankedTensorType type = plannedType(value);
     int64_t parts = 2 + random() % 2, dim = -1;
     for (int64_t each = 0; each < type.getRank(); ++each)
       if (type.getDimSize(each) % parts == 0 && (dim < 0 || random() % 2))
@@ -229,7 +230,7 @@ TEST(SplitProjections, RandomProgramsStayTheSame) {
     ASSERT_TRUE(succeeded(passes.run(*module))) << program;
     changed += before != function.getFunctionType();
     for (auto [input, type] : llvm::zip(inputs, function.getArgumentTypes())) {
-      ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+      ArrayRef<int64_t> shape = plannedType(type).getShape();
       input.shape.assign(shape.begin(), shape.end());
     }
     auto behind = runUpstream(function, inputs);
