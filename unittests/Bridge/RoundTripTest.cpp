@@ -35,7 +35,10 @@ void annotate(ModuleOp module, Random &random) {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   dist::MeshOp::create(builder, module.getLoc(), "mesh", attr);
   auto draw = [&](Type type) -> Attribute {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    if (!ranked) // A number from outside.
+      return Attribute();
+    ArrayRef<int64_t> shape = ranked.getShape();
     dist::Layout layout(shape.size());
     for (unsigned axis = 0; axis < mesh.axes.size(); ++axis)
       for (auto [dim, size] : llvm::enumerate(shape)) {
