@@ -201,40 +201,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   }
   function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
 
-  // The batch: symbolic leading dimensions, else the common leading size.
-  int64_t common = -1;
-  bool symbolic = false;
-  auto leading = [](const onnx::ValueInfoProto *info) {
-    return info->type().tensor_type().shape().dim_size()
-               ? &info->type().tensor_type().shape().dim(0)
-               : nullptr;
-  };
-  for (auto [index, input] : llvm::enumerate(arguments)) {
-    const auto *dim = leading(input);
-    symbolic |= dim && !dim->has_dim_value();
-    if (dim) {
-      int64_t size = shapeOf(block.getArgument(index))[0];
-      common = common == -1 || common == size ? size : -2;
-    }
-  }
-  for (auto [index, input] : llvm::enumerate(arguments)) {
-    function.setArgAttr(unsigned(index), kNameAttr,
-                        ops.getStringAttr(input->name()));
-    const auto *dim = leading(input);
-    int64_t batch =
-        dim && (symbolic ? !dim->has_dim_value() : common >= 0) ? 0 : -1;
-    if (auto given = options.batchDims.find(input->name());
-        given != options.batchDims.end()) {
-      batch = given->second;
-      if (batch >= rankOf(block.getArgument(index)) || batch < -1)
-        usage(input->name(), "option batch-dim is " + Twine(batch) +
-                                 ", expected less than rank " +
-                                 Twine(rankOf(block.getArgument(index))));
-    }
-    if (batch >= 0)
-      function.setArgAttr(unsigned(index), kBatchDimAttr,
-                          ops.getI64IntegerAttr(batch));
-  }
+  findBatch(arguments);
   for (const auto &[name, dim] : options.batchDims)
     if (llvm::none_of(arguments, [name = name](const auto *input) {
           return input->name() == name;

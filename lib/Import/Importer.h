@@ -86,6 +86,8 @@ private:
   /// Marks weights that are copies (Untie.h) with the name of the original.
   void markCopies();
   bool importInputs(const onnx::GraphProto &graph, Scope &scope);
+  /// Names arguments, and the dimension of each that counts samples.
+  void findBatch(llvm::ArrayRef<const onnx::ValueInfoProto *> arguments);
   bool bindConstants();
   void importInitializers(const onnx::GraphProto &graph, Scope &scope);
   void importNodes(const Nodes &nodes, Scope &scope,

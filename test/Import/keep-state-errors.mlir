@@ -222,3 +222,28 @@ func.func @main(%q: tensor<1x1x2x2xf32> {kerf.name = "q"}, %k: tensor<1x1x2x2xf3
   return %y, %c : tensor<1x1x2x2xf32>, tensor<1x1x5x2xf32>
 }
 }
+
+// -----
+
+// Positions are looked up in a table that the cache is longer than: the fourth
+// position is row 5 of 5.
+// expected-error @below {{a cache of 4 positions: looks up row 5 for the last one, in a table of 5}}
+module {
+func.func @main(%q: tensor<1x1x1x2xf32> {kerf.name = "q"}, %k: tensor<1x1x1x2xf32> {kerf.name = "k"},
+    %m: tensor<1x4xi1> {kerf.name = "attention_mask"}, %i: tensor<1x1xi64> {kerf.name = "position_ids"},
+    %p: tensor<1x1x3x2xf32> {kerf.name = "past.key"})
+    -> (tensor<1x1x1x2xf32> {kerf.name = "y"}, tensor<1x1x4x2xf32> {kerf.name = "present.key"}) {
+  %c = nn.concat %p, %k dim 2 : (tensor<1x1x3x2xf32>, tensor<1x1x1x2xf32>) -> tensor<1x1x4x2xf32>
+  %table = nn.constant dense<1.0> : tensor<5x2xf32>
+  %two = nn.constant dense<2> : tensor<i64>
+  %behind = nn.add %i, %two : (tensor<1x1xi64>, tensor<i64>) -> tensor<1x1xi64>
+  %row = nn.gather %table, %behind dim 0 : (tensor<5x2xf32>, tensor<1x1xi64>) -> tensor<1x1x2xf32>
+  %qi = nn.add %q, %row : (tensor<1x1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x1x1x2xf32>
+  %s = nn.matmul %qi, %c {transpose_rhs} : (tensor<1x1x1x2xf32>, tensor<1x1x4x2xf32>) -> tensor<1x1x1x4xf32>
+  %least = nn.constant dense<-1.0e9> : tensor<f32>
+  %h = nn.select %m, %s, %least : (tensor<1x4xi1>, tensor<1x1x1x4xf32>, tensor<f32>) -> tensor<1x1x1x4xf32>
+  %t = nn.softmax %h dim 3 : tensor<1x1x1x4xf32>
+  %y = nn.matmul %t, %c : (tensor<1x1x1x4xf32>, tensor<1x1x4x2xf32>) -> tensor<1x1x1x2xf32>
+  return %y, %c : tensor<1x1x1x2xf32>, tensor<1x1x4x2xf32>
+}
+}

@@ -45,6 +45,27 @@ func.func @flattened(%x: tensor<2x5x3xf32>, %w: tensor<3x4xf32>) -> tensor<2x5x4
   return %2 : tensor<2x5x4xf32>
 }
 
+// So is one of rows that were heads beside samples.
+// CHECK-LABEL: @heads
+// CHECK-NEXT: %[[SPLIT:.*]] = nn.reshape %arg0 : (tensor<7x12x2xf32>) -> tensor<7x3x8xf32>
+// CHECK-NEXT: %[[PRODUCT:.*]] = nn.matmul %[[SPLIT]], %arg1 : (tensor<7x3x8xf32>, tensor<8x5xf32>) -> tensor<7x3x5xf32>
+// CHECK-NEXT: return %[[PRODUCT]]
+func.func @heads(%x: tensor<7x12x2xf32>, %w: tensor<8x5xf32>) -> tensor<7x3x5xf32> {
+  %0 = nn.reshape %x : (tensor<7x12x2xf32>) -> tensor<21x8xf32>
+  %1 = nn.matmul %0, %w : (tensor<21x8xf32>, tensor<8x5xf32>) -> tensor<21x5xf32>
+  %2 = nn.reshape %1 : (tensor<21x5xf32>) -> tensor<7x3x5xf32>
+  return %2 : tensor<7x3x5xf32>
+}
+
+// Rows that begin within a dimension's parts stay as they are.
+// CHECK-LABEL: @across
+// CHECK-NEXT: nn.reshape %arg0 : (tensor<6x4xf32>) -> tensor<8x3xf32>
+func.func @across(%x: tensor<6x4xf32>, %w: tensor<3x5xf32>) -> tensor<8x5xf32> {
+  %0 = nn.reshape %x : (tensor<6x4xf32>) -> tensor<8x3xf32>
+  %1 = nn.matmul %0, %w : (tensor<8x3xf32>, tensor<3x5xf32>) -> tensor<8x5xf32>
+  return %1 : tensor<8x5xf32>
+}
+
 // Softmax as its steps is one op.
 // CHECK-LABEL: @softmax
 // CHECK-NEXT: nn.softmax %arg0 dim 1

@@ -14,7 +14,7 @@ def Kerf_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `kerf.name` | function arguments, function results | a string: what the user calls this input or output |
-    | `kerf.batch_dim` | function arguments | an i64: the dimension along which the samples of a batch lie |
+    | `kerf.batch_dim` | function arguments | an i64: the dimension along which the samples of a batch lie; where no argument has one, planning takes dimension 0 |
     | `kerf.range` | function arguments | two i64 `[low, high]`: the elements must lie in `[low, high)`, which the run checks |
     | `kerf.sample_range` | function arguments | two i64 `[low, high]`: random elements are drawn from `[low, high)`; without it, from `kerf.range` |
     | `kerf.ignore_index` | function arguments | an i64 that an element may be, too, whatever `kerf.range` says |

@@ -30,8 +30,9 @@ namespace kerf::plan {
 class BatchAnalysis {
 public:
   /// `batchDims` maps names of arguments (their kerf.name, or "arg", "arg#2")
-  /// to their batch dimension; -1 says "none". Inputs that are not named take
-  /// dimension 0 if its size is that of the first input of rank 1 or more.
+  /// to their batch dimension; -1 says "none". For the others kerf.batch_dim
+  /// says it, where an argument has it; where none has, it is dimension 0.
+  /// Dimensions of another size than the first input's are none.
   /// `rules`: of the function, for as long as the analysis.
   BatchAnalysis(mlir::func::FuncOp function,
                 const llvm::StringMap<int64_t> &batchDims,

@@ -58,7 +58,7 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     ListOption<"rejected", "rejected", "int64_t",
                "Bytes that the plans before took where they were laid out, more than the limit">,
     Option<"deadline", "deadline", "double", "0", "Seconds that the search may take; 0: none">,
-    ListOption<"batchDims", "batch-dim", "std::string", "Where an input has the batch: NAME=DIM">,
+    ListOption<"batchDims", "batch-dim", "std::string", "Where an input has the batch, whatever its kerf.batch_dim says: NAME=DIM">,
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,
     Option<"schedule", "schedule", "std::string", "\"auto\"",
            "Of a pipeline that trains: auto, gpipe or 1f1b">,

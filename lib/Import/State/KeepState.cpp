@@ -12,6 +12,7 @@
 // caller cannot contradict what the cache holds.
 //
 //===----------------------------------------------------------------------===//
+#include "KnownValues.h"
 #include "Padding.h"
 
 #include "kerf/Dist/Dist.h"
@@ -185,10 +186,10 @@ private:
               castTo(add(position(), more, {samples}), type.getElementType()));
     }
     BlockArgument ids = argumentCalled("position_ids");
-    if (ids && cast<RankedTensorType>(ids.getType()).getShape() ==
-                   ArrayRef<int64_t>{samples, count})
-      replace(ids, positions(cast<RankedTensorType>(ids.getType())));
-    return success();
+    if (!ids || cast<RankedTensorType>(ids.getType()).getShape() !=
+                    ArrayRef<int64_t>{samples, count})
+      return success();
+    return replacePositions(ids, total);
   }
 
   /// An input that is computed from now on.
@@ -239,19 +240,44 @@ private:
     use.length = count == 1 ? total : past;
     use.newCount = count;
     if (std::optional<Seen> seen = findSeenPadding(use)) {
-      std::string node;
-      if (auto name = seen->where->getLoc()->findInstanceOf<NameLoc>())
-        node = name.getName().str() + " ";
       return fail("cannot prove that positions of the cache that are not "
                   "filled are hidden: " +
-                  node + "(" + seen->where->getName().getStringRef() + ") " +
-                  seen->why);
+                  nodeOf(seen->where) + "(" +
+                  seen->where->getName().getStringRef() + ") " + seen->why);
     }
     for (Growing &each : growing)
       write(each);
     replace(mask, visible(maskType));
+    return replacePositions(ids, count == 1 ? total : past);
+  }
+
+  /// Of a cache of `length` positions, if every table that the model looks them
+  /// up in has a row for the last one.
+  LogicalResult replacePositions(BlockArgument ids, int64_t length) {
+    KnownValues last(ids, length - 1);
+    for (auto gather : block.getOps<GatherOp>()) {
+      int64_t rows = gather.getData().getType().getDimSize(gather.getDim());
+      DenseElementsAttr found = last.get(gather.getIndices());
+      if (!found)
+        continue;
+      for (const APInt &row : found.getValues<APInt>())
+        if (row.getSExtValue() >= rows)
+          return fail("a cache of " + Twine(length) +
+                          " positions: " + nodeOf(gather) + "looks up row " +
+                          Twine(row.getSExtValue()) +
+                          " for the last one, in a "
+                          "table of " +
+                          Twine(rows),
+                      /*isRequest=*/true);
+    }
     replace(ids, positions(cast<RankedTensorType>(ids.getType())));
     return success();
+  }
+
+  /// "NODE " for messages, if the op comes from one.
+  static std::string nodeOf(Operation *op) {
+    auto name = op->getLoc()->findInstanceOf<NameLoc>();
+    return name ? name.getName().str() + " " : std::string();
   }
 
   /// The input `state.position`, made when it is first asked for.

@@ -1,5 +1,6 @@
 //===- Padding.cpp - follows the positions of a cache; see Padding.h ------===//
 #include "Padding.h"
+#include "KnownValues.h"
 
 #include "kerf/NN/IR/Evaluate.h"
 #include "kerf/NN/NN.h"
@@ -16,70 +17,6 @@ namespace {
 /// in f32, and scores are small beside it.
 constexpr double kHidden = -1e4;
 
-/// A value for two masks: every position filled, and none.
-class MaskValues {
-public:
-  MaskValues(Value mask, MLIRContext *context) : builder(context) {
-    builder.setInsertionPointToEnd(&scratch);
-    auto type = cast<RankedTensorType>(mask.getType());
-    Attribute one, zero;
-    if (isa<FloatType>(type.getElementType())) {
-      one = builder.getFloatAttr(type.getElementType(), 1);
-      zero = builder.getFloatAttr(type.getElementType(), 0);
-    } else {
-      one = builder.getIntegerAttr(type.getElementType(), 1);
-      zero = builder.getIntegerAttr(type.getElementType(), 0);
-    }
-    known[0][mask] = constant(DenseElementsAttr::get(type, zero));
-    known[1][mask] = constant(DenseElementsAttr::get(type, one));
-  }
-
-  /// Null where it depends on more than the mask and constants.
-  DenseElementsAttr get(Value value, bool filled) {
-    Value found = compute(value, filled);
-    return found ? wholeElements(found) : DenseElementsAttr();
-  }
-
-private:
-  Value constant(DenseElementsAttr elements) {
-    return ConstantOp::create(builder, builder.getUnknownLoc(),
-                              cast<ElementsAttr>(elements));
-  }
-
-  Value compute(Value value, bool filled) {
-    auto [entry, isNew] = known[filled].try_emplace(value, Value());
-    if (!isNew)
-      return entry->second;
-    Operation *op = value.getDefiningOp();
-    if (!op || op->getNumResults() != 1 || op->getNumRegions() != 0)
-      return {};
-    Value result;
-    if (auto literal = dyn_cast<ConstantOp>(op)) {
-      result = constant(literal.getElements());
-    } else {
-      IRMapping mapping;
-      for (Value operand : op->getOperands()) {
-        Value given = compute(operand, filled);
-        if (!given)
-          return {};
-        mapping.map(operand, given);
-      }
-      Operation *copy = builder.clone(*op, mapping);
-      if (DenseElementsAttr elements = evaluate(copy))
-        result = makeConstant(
-            builder, builder.getUnknownLoc(),
-            cast<RankedTensorType>(copy->getResult(0).getType()), elements);
-      else if (isa<BroadcastOp>(copy))
-        result = copy->getResult(0);
-    }
-    return known[filled][value] = result;
-  }
-
-  Block scratch;
-  OpBuilder builder;
-  DenseMap<Value, Value> known[2];
-};
-
 enum class Kind { Raw, Hidden, Zero };
 
 /// The positions of a value, and what those that are not filled hold.
@@ -92,7 +29,7 @@ struct Mark {
 class Follower {
 public:
   Follower(const CacheUse &use)
-      : use(use), masks(use.mask, use.mask.getContext()) {
+      : use(use), filled(use.mask, 1), empty(use.mask, 0) {
     maskDims[use.mask] = 1;
   }
 
@@ -262,8 +199,8 @@ private:
     auto dim = dimOf(tensor, factor);
     if (!dim)
       return {};
-    DenseElementsAttr with = masks.get(value, true);
-    DenseElementsAttr without = masks.get(value, false);
+    DenseElementsAttr with = filled.get(value);
+    DenseElementsAttr without = empty.get(value);
     if (!with || !without)
       return "adds or selects by what is no function of the mask alone";
     int64_t inner = 1;
@@ -341,8 +278,7 @@ private:
                                isHidden, hides, isCausal);
     if (!why.empty())
       return why;
-    DenseElementsAttr fill =
-        masks.get(op->getOperand(marked == 1 ? 2 : 1), true);
+    DenseElementsAttr fill = filled.get(op->getOperand(marked == 1 ? 2 : 1));
     if (!fill || !fill.isSplat() || number(fill, 0) > kHidden)
       return "fills hidden positions with what is no constant of at most -1e4";
     if (hides)
@@ -351,7 +287,7 @@ private:
   }
 
   const CacheUse &use;
-  MaskValues masks;
+  KnownValues filled, empty; ///< with all positions filled, and with none
   DenseMap<Value, Mark> marks;
   DenseMap<Value, unsigned> maskDims;
 };

@@ -28,12 +28,19 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
   std::optional<ValueNames> names;
   if (!batchDims.empty())
     names.emplace(function);
+  bool isTold = false;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    isTold |= bool(function.getArgAttr(i, kBatchDimAttr));
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || type.getRank() == 0)
       continue;
     auto given = names ? batchDims.find((*names)[argument]) : batchDims.end();
-    int64_t dim = given == batchDims.end() ? 0 : given->second;
+    auto told = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                       kBatchDimAttr);
+    int64_t dim = given != batchDims.end() ? given->second
+                  : told                   ? told.getInt()
+                                           : -int64_t(isTold);
     if (dim < 0 || dim >= type.getRank())
       continue;
     if (!common)

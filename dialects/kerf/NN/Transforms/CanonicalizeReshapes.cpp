@@ -18,6 +18,23 @@ using Integers = SmallVector<int64_t>;
 
 namespace {
 
+/// Leading dimensions of `shape` with `rows` elements together, the last of
+/// them a part of one where the reshape cuts it: heads that a projection takes
+/// together are split off the samples that they stand beside. Empty if it takes
+/// fewer than two.
+Integers leadingDims(ArrayRef<int64_t> shape, int64_t rows) {
+  Integers dims;
+  for (int64_t size : shape) {
+    if (rows <= 1 || size < 1)
+      break;
+    if (rows % size && size % rows)
+      return {};
+    dims.push_back(std::min(size, rows));
+    rows /= dims.back();
+  }
+  return rows == 1 && dims.size() > 1 ? dims : Integers();
+}
+
 /// matmul(reshape(x), w) with a matrix w is reshape(matmul(x, w)).
 struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -27,12 +44,10 @@ struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
     if (!reshape || op.getTransposeLhs() || rankOf(op.getRhs()) != 2 ||
         rankOf(op.getLhs()) != 2 || isPlanned(op))
       return failure();
-    ArrayRef<int64_t> from = shapeOf(reshape.getX());
-    auto groups = reshapeGroups(from, shapeOf(op.getLhs()));
-    // Rows from several leading dimensions, columns from the others.
-    if (!groups || groups->size() != 2 || (*groups)[0].fromEnd < 2)
+    Integers rows =
+        leadingDims(shapeOf(reshape.getX()), shapeOf(op.getLhs()).front());
+    if (rows.empty())
       return failure();
-    Integers rows(from.take_front((*groups)[0].fromEnd));
     rows.push_back(shapeOf(op.getLhs()).back());
     Value lhs = makeReshape(rewriter, op.getLoc(), reshape.getX(), rows);
     Value product = MatmulOp::create(rewriter, op.getLoc(), lhs, op.getRhs(),

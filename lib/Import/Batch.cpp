@@ -1,0 +1,83 @@
+//===- Batch.cpp - which dimension of an input counts samples -------------===//
+//
+// ONNX does not say it. What the user says stands; then a dimension that the
+// exporter was told to call a batch, wherever it is (recurrent networks and
+// attention have the sequence first); then leading dimensions whose size is
+// open; then leading dimensions if all inputs have one size there.
+//
+//===----------------------------------------------------------------------===//
+#include "Importer.h"
+#include "kerf/Interfaces/KerfDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+namespace {
+using Info = onnx::ValueInfoProto;
+
+const onnx::TensorShapeProto &shapeOfInfo(const Info &info) {
+  return info.type().tensor_type().shape();
+}
+
+/// Names as exporters and their users write them: batch, batch_size,
+/// decoder_batch, bs.
+bool namesBatch(StringRef symbol) {
+  return symbol.contains_insensitive("batch") ||
+         symbol.equals_insensitive("bs") || symbol.equals_insensitive("bsz");
+}
+
+/// The first dimension that is called a batch; -1 if none is.
+int64_t namedBatch(const Info &info) {
+  for (auto [number, dim] : llvm::enumerate(shapeOfInfo(info).dim()))
+    if (namesBatch(dim.dim_param()))
+      return int64_t(number);
+  return -1;
+}
+
+bool hasOpenLeading(const Info &info) {
+  return shapeOfInfo(info).dim_size() &&
+         !shapeOfInfo(info).dim(0).has_dim_value();
+}
+} // namespace
+
+void Importer::findBatch(ArrayRef<const Info *> arguments) {
+  bool isNamed = llvm::any_of(
+      arguments, [](const Info *info) { return namedBatch(*info) > 0; });
+  bool isOpen = llvm::any_of(
+      arguments, [](const Info *info) { return hasOpenLeading(*info); });
+  llvm::SmallSet<int64_t, 4> sizes;
+  for (auto [index, input] : llvm::enumerate(arguments))
+    if (shapeOfInfo(*input).dim_size())
+      sizes.insert(shapeOf(function.getArgument(index))[0]);
+
+  for (auto [index, input] : llvm::enumerate(arguments)) {
+    auto number = unsigned(index);
+    function.setArgAttr(number, kNameAttr, ops.getStringAttr(input->name()));
+    int64_t batch = -1;
+    if (auto given = options.batchDims.find(input->name());
+        given != options.batchDims.end()) {
+      batch = given->second;
+      int64_t rank = rankOf(function.getArgument(number));
+      if (batch >= rank || batch < -1)
+        usage(input->name(), "option batch-dim is " + Twine(batch) +
+                                 ", expected less than rank " + Twine(rank));
+    } else if (isNamed) {
+      batch = namedBatch(*input);
+    } else if (shapeOfInfo(*input).dim_size() &&
+               (isOpen ? hasOpenLeading(*input) : sizes.size() == 1)) {
+      batch = 0;
+    }
+    if (batch >= 0)
+      function.setArgAttr(number, kBatchDimAttr,
+                          ops.getI64IntegerAttr(batch));
+  }
+  for (const auto &[name, dim] : options.batchDims)
+    if (llvm::none_of(arguments, [name = name](const Info *input) {
+          return input->name() == name;
+        }))
+      usage(name, "option batch-dim: model has no input of this name");
+}
