@@ -1,6 +1,8 @@
 //===- Step.cpp - shared by the parts of autodiff -------------------------===//
 #include "Step.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
@@ -17,7 +19,7 @@ Step::Step(func::FuncOp main, const AutodiffOptions &options,
 }
 
 void Step::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  if (isa<SourceOpInterface>(op))
+  if (isa<SourceOpInterface>(op) || dist::isInBodyOfOp(op))
     return;
   if (tag.phase != dist::Phase::Forward)
     dist::setPhase(op, tag.phase);

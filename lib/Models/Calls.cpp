@@ -209,6 +209,8 @@ private:
 
   bool reaches(unsigned root, ValueRange results) const {
     return llvm::all_of(results, [&](Value result) {
+      if (!canBeCut(result.getType())) // a number, the same on every device
+        return true;
       for (int64_t dim = 0; dim < plannedType(result).getRank(); ++dim)
         if (classes.find(result, dim) == root)
           return true;

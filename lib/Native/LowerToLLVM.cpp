@@ -1,4 +1,5 @@
 //===- LowerToLLVM.cpp - upstream passes down to LLVM ---------------------===//
+#include "DecomposeOps.h"
 #include "kerf/Native/Native.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -11,6 +12,7 @@
 using namespace mlir;
 
 void kerf::native::buildLowerToLLVM(OpPassManager &passes) {
+  passes.addPass(createDecomposeOps());
   passes.addPass(createConvertElementwiseToLinalgPass());
   bufferization::OneShotBufferizePassOptions bufferize;
   bufferize.allowReturnAllocsFromLoops = true;

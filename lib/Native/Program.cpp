@@ -3,6 +3,7 @@
 
 #include "kerf/Ranks/Passes.h"
 
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -73,6 +74,15 @@ static llvm::Error readTypes(func::FuncOp function,
   return llvm::Error::success();
 }
 
+/// What passes tell each other about arguments is nothing to LLVM, whose
+/// translation would warn of each.
+static void dropArgumentAttrs(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    function.removeArgAttrsAttr();
+    function.removeResAttrsAttr();
+  }
+}
+
 llvm::Expected<std::unique_ptr<Program>> Program::create(ModuleOp module,
                                                          StringRef name) {
   auto function = module.lookupSymbol<func::FuncOp>(name);
@@ -85,6 +95,13 @@ llvm::Expected<std::unique_ptr<Program>> Program::create(ModuleOp module,
   bool hasRanks = module.lookupSymbol(description);
   MLIRContext *context = module.getContext();
   prepare(context);
+  dropArgumentAttrs(module);
+  // Buffers of arguments are the caller's: bufferization may not write to them.
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (isa<TensorType>(function.getArgumentTypes()[i]))
+      function.setArgAttr(
+          i, bufferization::BufferizationDialect::kWritableAttrName,
+          BoolAttr::get(context, false));
   function->setAttr(LLVM::LLVMDialect::getEmitCWrapperAttrName(),
                     UnitAttr::get(context));
   PassManager passes(context);

@@ -160,10 +160,12 @@ private:
 
     Operation *last =
         builder.getBlock()->empty() ? nullptr : &builder.getBlock()->back();
-    Context context(*sharding, mesh, op->getLoc());
-    auto local = buildLocalOp(op, builder, operands, types, context);
+    auto local = buildOnParts(builder, op, *sharding, operands, types);
     if (failed(local))
       return op->emitError("cannot be built on local shapes");
+    if (local->size() != types.size())
+      return op->emitError("is built on local shapes with ")
+             << local->size() << " results, expected " << types.size();
     // A clone has all attributes of the plan.
     for (Operation &made :
          llvm::make_range(last ? std::next(last->getIterator())
@@ -173,6 +175,9 @@ private:
       setStep(&made, phaseOnly(getStep(op)));
     }
     for (auto [number, value] : llvm::enumerate(*local)) {
+      if (!value)
+        return op->emitError("is built on local shapes without result ")
+               << number;
       if (value.getType() != types[number])
         return op->emitError("is built on local shapes as ")
                << value.getType() << ", expected " << types[number];
@@ -185,6 +190,22 @@ private:
       made->setAttr(kGlobalType, TypeAttr::get(op->getResult(0).getType()));
     }
     return success();
+  }
+
+  /// An op of which nothing is cut is as it was: what its model cannot cut it
+  /// need not build, either.
+  FailureOr<SmallVector<Value>> buildOnParts(OpBuilder &builder, Operation *op,
+                                             const OpSharding &sharding,
+                                             ValueRange operands,
+                                             TypeRange types) {
+    if (llvm::all_of(sharding.factorAxes,
+                     [](const AxisList &axes) { return axes.empty(); })) {
+      IRMapping mapping;
+      mapping.map(op->getOperands(), operands);
+      return SmallVector<Value>(builder.clone(*op, mapping)->getResults());
+    }
+    Context context(sharding, mesh, op->getLoc());
+    return buildLocalOp(op, builder, operands, types, context);
   }
 
   /// Fills the padding of a value that is assigned to a parameter with zeros.

@@ -8,6 +8,7 @@ using namespace kerf;
 
 void kerf::buildPartitionPipeline(OpPassManager &passes,
                                   const PartitionOptions &options) {
+  passes.addPass(createCloseRegions());
   if (options.verify)
     passes.addPass(createVerifyPlan());
   passes.addPass(createSumBeforeCrossing());

@@ -54,6 +54,8 @@ struct ApplyPlan : plan::impl::ApplyPlanBase<ApplyPlan> {
   void runOnOperation() override {
     PlanRun own;
     PlanRun &result = run ? *run : own;
+    result.result.reset(); // of the run before
+    result.message.clear();
     if (!run && failed(readOptions()))
       return signalPassFailure();
     PlanResult planned;

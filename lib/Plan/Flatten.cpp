@@ -19,6 +19,7 @@
 #include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Interfaces/Capture.h"
+#include "kerf/Interfaces/Repeat.h"
 #include "kerf/Plan/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -50,12 +51,15 @@ struct Flatten : plan::impl::FlattenBase<Flatten> {
         program && llvm::hasSingleElement(program.getBody()) &&
         SymbolTable::symbolKnownUseEmpty(program, getOperation()))
       passNumbersAsTensors(program);
-    SmallVector<func::FuncOp> functions;
+    SmallVector<func::FuncOp> functions, callees;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function.isPublic() && llvm::hasSingleElement(function.getBody()))
-        functions.push_back(function);
+      if (llvm::hasSingleElement(function.getBody()))
+        (function.isPublic() ? functions : callees).push_back(function);
     for (func::FuncOp function : functions)
       flatten(function);
+    // The rule of a call sees every op of what it calls.
+    for (func::FuncOp callee : callees)
+      simplify(callee.getBody().front(), callee);
     for (func::FuncOp callee : inlined)
       if (callee.isPrivate() &&
           SymbolTable::symbolKnownUseEmpty(callee, getOperation()))
@@ -65,24 +69,34 @@ struct Flatten : plan::impl::FlattenBase<Flatten> {
 private:
   void flatten(func::FuncOp function) {
     Block &block = function.getBody().front();
+    simplify(block, function);
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+      if (!capturedValues(&op).empty() || branches(&op))
+        outline(&op, function);
+  }
+
+  /// Inlines, folds and takes captures in a block, and in the blocks of loops
+  /// and branches in it.
+  void simplify(Block &block, func::FuncOp function) {
     SmallVector<func::CallOp> calls(block.getOps<func::CallOp>());
     for (func::CallOp call : calls)
       inlineCall(call, {function});
     foldNumbers(block);
     for (Operation &op :
          llvm::make_early_inc_range(block.without_terminator())) {
-      for (Region &region : op.getRegions())
-        sinkConstants(region);
-      Operation *closed = takeCaptures(&op);
-      if (!capturedValues(closed).empty() || branches(closed))
-        outline(closed, function);
+      if (isa<RegionBranchOpInterface>(op))
+        for (Region &region : op.getRegions())
+          if (llvm::hasSingleElement(region))
+            simplify(region.front(), function);
+      repeatInRegions(&op);
+      takeCaptures(&op);
     }
   }
 
   /// Arguments and results that are numbers become tensors without dimensions.
   static void passNumbersAsTensors(func::FuncOp function) {
     Block &block = function.getBody().front();
-    auto builder = OpBuilder::atBlockBegin(&block);
+    OpBuilder builder(function.getContext());
     // An index has as many bits as the machine: what is sent has 64.
     auto boxed = [&](Type type) {
       return RankedTensorType::get({}, type.isIndex() ? builder.getI64Type()
@@ -93,12 +107,22 @@ private:
       if (!type.isIntOrIndexOrFloat())
         continue;
       Location loc = argument.getLoc();
+      SmallVector<OpOperand *> uses = llvm::map_to_vector(
+          argument.getUses(), [](OpOperand &use) { return &use; });
       argument.setType(boxed(type));
-      Value number = tensor::ExtractOp::create(builder, loc, argument);
-      Operation *reads = number.getDefiningOp();
-      if (type.isIndex())
-        number = arith::IndexCastOp::create(builder, loc, type, number);
-      argument.replaceAllUsesExcept(number, reads);
+      // Each op reads the tensor itself: stages are given tensors, not numbers.
+      DenseMap<Operation *, Value> readFor;
+      for (OpOperand *use : uses) {
+        Operation *user = block.findAncestorOpInBlock(*use->getOwner());
+        Value &number = readFor[user];
+        if (!number) {
+          builder.setInsertionPoint(user);
+          number = tensor::ExtractOp::create(builder, loc, argument);
+          if (type.isIndex())
+            number = arith::IndexCastOp::create(builder, loc, type, number);
+        }
+        use->set(number);
+      }
     }
     builder.setInsertionPoint(block.getTerminator());
     for (OpOperand &result : block.getTerminator()->getOpOperands()) {
@@ -129,18 +153,17 @@ private:
 
   /// The op with what its regions use from outside as operands, as far as it
   /// can have them.
-  static Operation *takeCaptures(Operation *op) {
+  static void takeCaptures(Operation *op) {
     auto takes = dyn_cast<CaptureInterface>(op);
     SmallVector<Value> captured = capturedValues(op);
     if (!takes || captured.empty())
-      return op;
+      return;
     OpBuilder builder(op);
     Operation *made = takes.buildWithOperands(builder, captured);
     if (!made)
-      return op;
+      return;
     op->replaceAllUsesWith(made->getResults());
     op->erase();
-    return made;
   }
 
   /// `callers`: the functions that are being inlined, so that recursion ends.
@@ -171,40 +194,6 @@ private:
     call.erase();
     for (func::CallOp nested : calls)
       inlineCall(nested, inner);
-  }
-
-  /// Whether a value can be made anew inside of a region: constants, and
-  /// numbers that follow from such.
-  static bool canRepeat(Value value) {
-    Operation *def = value.getDefiningOp();
-    if (!def || !isPure(def) || def->getNumRegions() != 0)
-      return false;
-    if (def->getNumOperands() == 0)
-      return true;
-    return llvm::none_of(def->getResultTypes(), canBeCut) &&
-           llvm::all_of(def->getOperands(), canRepeat);
-  }
-
-  static Value repeat(Value value, OpBuilder &builder, IRMapping &mapping) {
-    if (Value known = mapping.lookupOrNull(value))
-      return known;
-    for (Value operand : value.getDefiningOp()->getOperands())
-      repeat(operand, builder, mapping);
-    builder.clone(*value.getDefiningOp(), mapping);
-    return mapping.lookup(value);
-  }
-
-  static void sinkConstants(Region &region) {
-    if (region.empty())
-      return;
-    llvm::SetVector<Value> captured;
-    getUsedValuesDefinedAbove(region, captured);
-    OpBuilder builder = OpBuilder::atBlockBegin(&region.front());
-    IRMapping mapping;
-    for (Value value : captured)
-      if (canRepeat(value))
-        replaceAllUsesInRegionWith(value, repeat(value, builder, mapping),
-                                   region);
   }
 
   /// Whether ops that could be cut may be hidden in regions: a call of a

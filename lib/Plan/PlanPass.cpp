@@ -119,6 +119,9 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     PlanOptions options;
     PlanRun own;
     PlanRun &result = run ? *run : own;
+    result.result.reset(); // of the run before
+    result.error = PlanError::None;
+    result.message.clear();
     auto meshes = getOperation().getOps<dist::MeshOp>();
     if (!meshes.empty()) {
       (*meshes.begin())

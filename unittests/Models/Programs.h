@@ -220,6 +220,60 @@ func.func @f(%x: tensor<7x6xf64>, %w: tensor<6x6xf64>, %b: tensor<6xf64>) -> (te
     }
   return %r, %s : tensor<7x6xf64>, tensor<7xf64>
 })"},
+    {"a loop with a call in it, and with a number from outside", R"(
+func.func private @half(%x: tensor<6x8xf64>) -> tensor<6x8xf64> {
+  %c = arith.constant dense<0.5> : tensor<6x8xf64>
+  %y = arith.mulf %x, %c : tensor<6x8xf64>
+  return %y : tensor<6x8xf64>
+}
+func.func @f(%x: tensor<6x8xf64>, %t: tensor<f64>) -> tensor<6x8xf64> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %s = tensor.extract %t[] : tensor<f64>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<6x8xf64>) {
+    %h = func.call @half(%a) : (tensor<6x8xf64>) -> tensor<6x8xf64>
+    %g = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+                         iterator_types = ["parallel", "parallel"]}
+         ins(%h : tensor<6x8xf64>) outs(%h : tensor<6x8xf64>) {
+    ^bb0(%e: f64, %o: f64):
+      %m = arith.addf %e, %s : f64
+      linalg.yield %m : f64
+    } -> tensor<6x8xf64>
+    scf.yield %g : tensor<6x8xf64>
+  }
+  return %r : tensor<6x8xf64>
+})"},
+    {"a function that is not inlined, and gives a number, too", R"(
+func.func private @both(%x: tensor<6x8xf64>, %s: f64) -> (tensor<6x8xf64>, f64)
+    attributes {no_inline} {
+  %y = arith.addf %x, %x : tensor<6x8xf64>
+  %d = arith.addf %s, %s : f64
+  return %y, %d : tensor<6x8xf64>, f64
+}
+func.func @f(%x: tensor<6x8xf64>, %t: tensor<f64>)
+    -> (tensor<6x8xf64>, tensor<6x8xf64>) {
+  %s = tensor.extract %t[] : tensor<f64>
+  %y, %d = func.call @both(%x, %s) : (tensor<6x8xf64>, f64) -> (tensor<6x8xf64>, f64)
+  %p = tensor.splat %d : tensor<6x8xf64>
+  %z = arith.mulf %y, %p : tensor<6x8xf64>
+  return %y, %z : tensor<6x8xf64>, tensor<6x8xf64>
+}
+)"},
+    {"numbers of rows as indices", R"(
+func.func @f(%x: tensor<5xi64>) -> tensor<5xi64> {
+  %none = arith.constant dense<0> : tensor<5xindex>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+       outs(%none : tensor<5xindex>) {
+  ^bb0(%at: index):
+    %i = linalg.index 0 : index
+    linalg.yield %i : index
+  } -> tensor<5xindex>
+  %c = arith.index_cast %r : tensor<5xindex> to tensor<5xi64>
+  %y = arith.addi %c, %x : tensor<5xi64>
+  return %y : tensor<5xi64>
+}
+)"},
     {"a function that is not inlined, called twice", R"(
 func.func @f(%x: tensor<8x6xf64>, %y: tensor<8x6xf64>) -> tensor<8x6xf64> {
   %0 = func.call @g(%x, %y) : (tensor<8x6xf64>, tensor<8x6xf64>) -> tensor<8x6xf64>

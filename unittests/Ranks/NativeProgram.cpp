@@ -1,6 +1,7 @@
 //===- NativeProgram.cpp - programs of ranks as native code ---------------===//
 #include "NativeProgram.h"
 
+#include "kerf/Native/Native.h"
 #include "kerf/Pipelines/Register.h"
 #include "kerf/Ranks/Passes.h"
 
@@ -23,15 +24,6 @@ using namespace kerf;
 using namespace kerf::test;
 
 namespace {
-
-constexpr llvm::StringLiteral kLower = R"(
-  one-shot-bufferize{allow-return-allocs-from-loops bufferize-function-boundaries
-                     function-boundary-type-conversion=identity-layout-map},
-  buffer-deallocation-pipeline, convert-bufferization-to-memref,
-  convert-linalg-to-loops, convert-scf-to-cf,
-  expand-strided-metadata, lower-affine, convert-math-to-libm,
-  convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm,
-  convert-cf-to-llvm, reconcile-unrealized-casts)";
 
 DialectRegistry registry() {
   DialectRegistry result;
@@ -141,14 +133,11 @@ NativeProgram::create(ModuleOp module, std::string &why, StringRef between) {
   });
   PassManager passes(context);
   passes.addPass(ranks::createCallRuntime());
-  // Elementwise ops on tensors have a buffer's form as linalg.
-  std::string rest = "convert-elementwise-to-linalg,";
-  if (!between.empty())
-    rest += between.str() + ",";
-  rest += kLower;
   llvm::raw_string_ostream errors(why);
-  if (failed(parsePassPipeline(rest, passes, errors)) ||
-      failed(passes.run(module)))
+  if (failed(parsePassPipeline(between, passes, errors)))
+    return nullptr;
+  native::buildLowerToLLVM(passes);
+  if (failed(passes.run(module)))
     return nullptr;
   auto program = std::make_unique<NativeProgram>();
   ExecutionEngineOptions options;

@@ -10,7 +10,17 @@
 
 #include "kerf/Dist/Dist.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 namespace kerf::dist {
+
+/// Whether an op is in the body of another op, which says for both what part of
+/// the step they are. A body that is being built is not in its op yet.
+inline bool isInBodyOfOp(mlir::Operation *op) {
+  mlir::Region *region = op->getParentRegion();
+  return region && !llvm::isa_and_nonnull<mlir::FunctionOpInterface>(
+                       region->getParentOp());
+}
 
 class ReplacingBuilder : private mlir::OpBuilder::Listener,
                          public mlir::OpBuilder {
@@ -36,7 +46,7 @@ public:
 private:
   void notifyOperationInserted(mlir::Operation *op,
                                InsertPoint previous) override {
-    if (step && !previous.isSet() && !op->hasAttr(kStep))
+    if (step && !previous.isSet() && !op->hasAttr(kStep) && !isInBodyOfOp(op))
       setStep(op, step);
   }
 

@@ -196,8 +196,11 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
       failed(check(rule.results, op->getResults(), "result")))
     return failure();
   for (unsigned id = 0; id < rule.factors.size(); ++id)
-    for (const TensorFactors &tensor : rule.results) {
+    for (auto [result, tensor] :
+         llvm::zip_equal(op->getResults(), rule.results)) {
       const Factor &factor = rule.factors[id];
+      if (!canBeCut(result.getType())) // a number, the same on every device
+        continue;
       bool found = llvm::any_of(tensor, [&](const DimFactors &dims) {
         return llvm::is_contained(dims, id);
       });
@@ -230,5 +233,21 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
               checkWhole(op->getOperand(operand), "operand " + Twine(operand))))
         return failure();
     }
+  auto checkOperand = [&](unsigned operand, StringRef what) -> LogicalResult {
+    if (operand < op->getNumOperands())
+      return success();
+    return op->emitOpError("sharding rule has operand ")
+           << operand << " as " << what << ", expected less than "
+           << op->getNumOperands();
+  };
+  for (unsigned operand : rule.multipliers)
+    if (failed(checkOperand(operand, "a multiplier")))
+      return failure();
+  for (unsigned operand : rule.divisors)
+    if (failed(checkOperand(operand, "a divisor")))
+      return failure();
+  for (const ShardingRule::PaddingFill &fill : rule.paddingFills)
+    if (failed(checkOperand(fill.operand, "one whose padding is filled")))
+      return failure();
   return success();
 }

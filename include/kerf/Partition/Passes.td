@@ -4,6 +4,45 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CloseRegions : Pass<"kerf-close-regions", "::mlir::ModuleOp"> {
+  let summary = "makes constants inside of the regions that use them";
+  let description = [{
+    Between planning and partitioning a host may canonicalize: constants then
+    leave the bodies of ops, which partitioning takes with all that they use.
+    Constants, and numbers that follow from such, come back into the bodies;
+    those that no plan names are gone where nothing else uses them.
+
+    ```mlir
+    #cut = #dist.sharding<{"a"}>
+    #map = affine_map<(i) -> (i)>
+    func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}) -> (tensor<8xf32> {dist.sharding = #cut}) {
+      %half = arith.constant 0.5 : f32
+      %r = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"],
+           dist.plan = #dist.plan<operands = [#cut], results = [#cut]>} outs(%x : tensor<8xf32>) {
+      ^bb0(%a: f32):
+        %m = arith.mulf %a, %half : f32
+        linalg.yield %m : f32
+      } -> tensor<8xf32>
+      return %r : tensor<8xf32>
+    }
+    // becomes
+    #cut = #dist.sharding<{"a"}>
+    #map = affine_map<(i) -> (i)>
+    func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}) -> (tensor<8xf32> {dist.sharding = #cut}) {
+      %r = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"],
+           dist.plan = #dist.plan<operands = [#cut], results = [#cut]>} outs(%x : tensor<8xf32>) {
+      ^bb0(%a: f32):
+        %half = arith.constant 0.5 : f32
+        %m = arith.mulf %a, %half : f32
+        linalg.yield %m : f32
+      } -> tensor<8xf32>
+      return %r : tensor<8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
 def VerifyPlan : Pass<"kerf-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks that a plan can be partitioned";
   let description = [{

@@ -73,7 +73,44 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   return totals;
 }
 
+/// Whether every dimension that the layout cuts is one of a factor of its own,
+/// and cut over devices alone.
+static bool canBeMadeIn(const dist::Layout &layout, const ShardingRule &rule,
+                        const MeshCandidate &mesh) {
+  auto isOverTime = [&](const dist::AxisRef &slice) {
+    return slice.axis == mesh.timeAxis;
+  };
+  return !layout.isPartial() &&
+         llvm::all_of(llvm::zip_equal(layout.dims, rule.results[0]),
+                      [&](const auto &dim) {
+                        const auto &[axes, factors] = dim;
+                        return axes.empty() ||
+                               (factors.size() == 1 &&
+                                !rule.factors[factors[0]].mustDivide &&
+                                llvm::none_of(axes, isOverTime));
+                      });
+}
+
+std::optional<LayoutId> Graph::layoutOfFills(const Solution &solution,
+                                             Value value) const {
+  std::optional<LayoutId> wanted;
+  for (OpOperand &use : value.getUses()) {
+    if (!isFilledInPlace(use))
+      return std::nullopt;
+    LayoutId layout = operandLayout(solution, use);
+    if (wanted && *wanted != layout)
+      return std::nullopt;
+    wanted = layout;
+  }
+  if (wanted &&
+      canBeMadeIn(layouts[*wanted], rules.of(value.getDefiningOp()), candidate))
+    return wanted;
+  return std::nullopt;
+}
+
 LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
+  if (std::optional<LayoutId> layout = layoutOfFills(solution, value))
+    return *layout;
   ValueNode made = providerOf(value, false);
   return (*made.layouts)[solution[made.node]];
 }

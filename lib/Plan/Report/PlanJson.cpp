@@ -23,6 +23,7 @@
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -146,6 +147,8 @@ private:
   FailureOr<dist::ShardingAttr> readSharding(StringRef name,
                                              std::optional<StringRef> text,
                                              ArrayRef<int64_t> shape);
+  LogicalResult checkEntry(StringRef name, const json::Object &entry,
+                           size_t rank);
   LogicalResult readValue(const json::Object &entry);
   LogicalResult readGathered(StringRef name, Value value,
                              const json::Object &entry);
@@ -172,6 +175,7 @@ private:
   llvm::MapVector<Value, dist::ShardingAttr> arguments, shared;
   llvm::MapVector<std::pair<Value, int>, dist::ShardingAttr> gathered;
   SmallVector<dist::ShardingAttr> outputs;
+  llvm::StringSet<> listed;
 };
 
 } // namespace
@@ -208,7 +212,8 @@ LogicalResult Reader::readMesh() {
     std::optional<StringRef> name = axis.getAsString();
     std::optional<int64_t> size = name ? axes->getInteger(*name) : std::nullopt;
     if (!size || *size < 1)
-      return fail("mesh: no size of at least 1 for an axis of mesh_axes");
+      return fail("mesh: no size of at least 1 for \"" + name.value_or("?") +
+                  "\", an axis of mesh_axes");
     if (*size > 1)
       mesh.axes.push_back({name->str(), *size, false});
   }
@@ -258,7 +263,7 @@ Reader::readSharding(StringRef name, std::optional<StringRef> text,
   auto sharding = dyn_cast_if_present<dist::ShardingAttr>(attr);
   if (!sharding)
     return fail("values: '" + name + "': '" + *text +
-                "' is not a sharding, expected as [{\"tp\"}, {}]");
+                "' is not a sharding, expected as '{\"tp\"}, {}'");
   llvm::Expected<dist::Layout> layout = sharding.toLayout(mesh);
   if (!layout)
     return fail("values: '" + name +
@@ -301,6 +306,38 @@ LogicalResult Reader::readGathered(StringRef name, Value value,
   return success();
 }
 
+/// An entry is there once, and what it has is of the kind that it should be.
+/// Sizes may be others: a plan is good for another batch.
+LogicalResult Reader::checkEntry(StringRef name, const json::Object &entry,
+                                 size_t rank) {
+  auto isSize = [](const json::Value &value) {
+    return value.getAsInteger().value_or(-1) >= 0;
+  };
+  if (!listed.insert(name).second)
+    return fail("values: '" + name + "' is listed twice");
+  const json::Array *sizes = entry.getArray("shape");
+  if (entry.get("shape") && !(sizes && llvm::all_of(*sizes, isSize)))
+    return fail("values: '" + name + "': shape is no list of sizes");
+  if (sizes && sizes->size() != rank)
+    return fail("values: '" + name + "' has " + Twine(sizes->size()) +
+                " dimensions in the plan and " + Twine(rank) + " in the model" +
+                kOtherModel);
+  for (StringRef key : {"sharding", "shared"})
+    if (entry.get(key) && !entry.getString(key))
+      return fail("values: '" + name + "': " + key + " is no text");
+  if (entry.get("operands") && !entry.getObject("operands"))
+    return fail("values: '" + name + "': operands are no object");
+  const json::Value *stage = entry.get("stage");
+  if (!stage || stage->getAsNull())
+    return success();
+  auto axis = mesh.find(dist::kStageAxis);
+  int64_t stages = axis ? mesh.axes[*axis].size : 1;
+  std::optional<int64_t> number = stage->getAsInteger();
+  if (!number || *number < 0 || *number >= stages)
+    return fail("values: '" + name + "': stage is none of " + Twine(stages));
+  return success();
+}
+
 LogicalResult Reader::readValue(const json::Object &entry) {
   std::optional<StringRef> name = entry.getString("name");
   if (!name)
@@ -315,6 +352,8 @@ LogicalResult Reader::readValue(const json::Object &entry) {
         *name != "output:" + std::to_string(index))
       return fail("values: unexpected '" + *name + "'");
     auto type = plannedType(function.getResultTypes()[index]);
+    if (failed(checkEntry(*name, entry, type.getRank())))
+      return failure();
     auto attr =
         readSharding(*name, entry.getString("sharding"), type.getShape());
     if (failed(attr))
@@ -326,6 +365,8 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   if (!value)
     return fail("values: the model has no value '" + *name + "'" + kOtherModel);
   ArrayRef<int64_t> shape = tensorType(value).getShape();
+  if (failed(checkEntry(*name, entry, shape.size())))
+    return failure();
   auto own = readSharding(*name, entry.getString("sharding"), shape);
   if (failed(own))
     return failure();
