@@ -46,8 +46,9 @@ MLIR_CAPI_EXPORTED char *kerfPlan(MlirModule module,
                                   const KerfPlanOptions *options);
 
 /** kerf-flatten, then the plan of such a text is written onto the module, as
- * kerfPlan does for the plan that it finds. A plan that does not fit the
- * module, a module that has a mesh already, and null are errors. */
+ * kerfPlan does for the plan that it finds. Sizes may be others (a plan is good
+ * for another batch). A plan that does not fit the module, a module that has a
+ * mesh already, and null are errors. */
 MLIR_CAPI_EXPORTED MlirLogicalResult kerfApplyPlan(MlirModule module,
                                                    const char *plan);
 

@@ -16,18 +16,16 @@ using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
 
+bool kerf::namesBatch(StringRef symbol) {
+  return symbol.contains_insensitive("batch") ||
+         symbol.equals_insensitive("bs") || symbol.equals_insensitive("bsz");
+}
+
 namespace {
 using Info = onnx::ValueInfoProto;
 
 const onnx::TensorShapeProto &shapeOfInfo(const Info &info) {
   return info.type().tensor_type().shape();
-}
-
-/// Names as exporters and their users write them: batch, batch_size,
-/// decoder_batch, bs.
-bool namesBatch(StringRef symbol) {
-  return symbol.contains_insensitive("batch") ||
-         symbol.equals_insensitive("bs") || symbol.equals_insensitive("bsz");
 }
 
 /// The first dimension that is called a batch; -1 if none is.
@@ -75,8 +73,8 @@ void Importer::findBatch(ArrayRef<const Info *> arguments) {
       function.setArgAttr(number, kBatchDimAttr, ops.getI64IntegerAttr(batch));
   }
   for (const auto &[name, dim] : options.batchDims)
-    if (llvm::none_of(arguments, [name = name](const Info *input) {
-          return input->name() == name;
+    if (llvm::none_of(report.inputs, [name = name](const ModelValue &input) {
+          return input.name == name; // whether or not its sizes are known
         }))
       usage(name, "option batch-dim: model has no input of this name");
 }

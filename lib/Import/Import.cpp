@@ -279,7 +279,11 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   for (const auto &output : graph.output()) {
     auto value = scope.lookup(output.name());
     if (!value) {
-      refuse(output.name(), "output is not defined by any node");
+      // What a node would define that was refused is no cause of its own.
+      if (llvm::none_of(graph.node(), [&](const onnx::NodeProto &node) {
+            return llvm::is_contained(node.output(), output.name());
+          }))
+        refuse(output.name(), "output is not defined by any node");
       continue;
     }
     if (isSequence(*value)) {

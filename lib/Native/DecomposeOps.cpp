@@ -1,8 +1,8 @@
 //===- DecomposeOps.cpp - ops that have no loops of their own -------------===//
 //
 // Upstream takes some ops apart on request only: softmax, packed layouts, the
-// sine and cosine of one angle. math-expand-ops of LLVM 22 takes clampf apart in
-// the wrong order: everything becomes the upper bound.
+// sine and cosine of one angle. math-expand-ops of LLVM 22 takes clampf apart
+// in the wrong order: everything becomes the upper bound.
 //
 //===----------------------------------------------------------------------===//
 #include "DecomposeOps.h"
@@ -22,8 +22,8 @@ struct DecomposeOps : PassWrapper<DecomposeOps, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeOps)
   StringRef getName() const override { return "DecomposeOps"; }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
-                    tensor::TensorDialect>();
+    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
+                    math::MathDialect, tensor::TensorDialect>();
   }
 
   void runOnOperation() override {
@@ -56,10 +56,9 @@ struct DecomposeOps : PassWrapper<DecomposeOps, OperationPass<>> {
       return success();
     }
     if (auto clamp = dyn_cast<math::ClampFOp>(op)) {
-      Value least = arith::MaximumFOp::create(
-          rewriter, op->getLoc(), clamp.getValue(), clamp.getMin());
-      rewriter.replaceOpWithNewOp<arith::MinimumFOp>(op, least,
-                                                     clamp.getMax());
+      Value least = arith::MaximumFOp::create(rewriter, op->getLoc(),
+                                              clamp.getValue(), clamp.getMin());
+      rewriter.replaceOpWithNewOp<arith::MinimumFOp>(op, least, clamp.getMax());
       return success();
     }
     FailureOr<SmallVector<Value>> parts =

@@ -186,7 +186,8 @@ LogicalResult kerf::writePackage(ModuleOp module,
            << path << ": exists and is not a package; it is not replaced";
   std::string aside =
       (path + ".tmp." + Twine(llvm::sys::Process::getProcessId())).str();
-  if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false))
+  if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false,
+                                       fs::perms::all_all))
     return kerf::emitProblem(module.getLoc(), failure(path, code));
   llvm::scope_exit cleanup([&] { fs::remove_directories(aside); });
   if (llvm::Error error = writeFolder(module, contents, aside, prompt))

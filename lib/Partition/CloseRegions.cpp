@@ -32,8 +32,7 @@ struct CloseRegions : kerf::impl::CloseRegionsBase<CloseRegions> {
       Block &block = function.getBody().front();
       for (Operation &op : block.without_terminator())
         repeatInRegions(&op);
-      for (Operation &op :
-           llvm::make_early_inc_range(llvm::reverse(block)))
+      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
         if (isOpTriviallyDead(&op) && dist::getResultShardings(&op).empty())
           op.erase();
     }

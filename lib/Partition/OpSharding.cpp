@@ -262,6 +262,14 @@ struct Analysis {
     return success();
   }
 
+  /// `sum {"a"}`, or `{}`.
+  std::string partText(const Layout &layout) const {
+    std::string axes = dist::toString(layout.partial, mesh);
+    return layout.isPartial()
+               ? (stringifyReductionKind(layout.reduction) + " " + axes).str()
+               : axes;
+  }
+
   LogicalResult run() {
     if (!capturedValues(op).empty())
       return error() << "has a region that uses values from outside, expected "
@@ -312,9 +320,9 @@ struct Analysis {
     for (auto [number, layout] : llvm::enumerate(result.results))
       if (layout.partial != expected.partial ||
           (layout.isPartial() && layout.reduction != expected.reduction))
-        return error() << "result " << number << " is partial over "
-                       << dist::toString(layout.partial, mesh) << ", expected "
-                       << dist::toString(expected.partial, mesh);
+        return error() << "result " << number << " is partial "
+                       << partText(layout) << ", expected "
+                       << partText(expected);
     return success();
   }
 };

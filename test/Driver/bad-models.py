@@ -13,7 +13,7 @@ sys.path.insert(0, sys.argv[3])
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from kerf_tests import Checks, expect_error, fresh_folder, in_parallel
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
 
 OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
 F = TensorProto.FLOAT
@@ -142,6 +142,11 @@ checks = Checks()
 in_parallel([(check, checks, name, *case) for name, case in CASES.items()])
 expect_error(checks, "1-missing", ["plan", OUT / "none.onnx"], 2, ["none.onnx"])
 expect_error(checks, "1-folder", ["plan", OUT], 2, [OUT.name])
+# 9: what follows from a node that is refused is no error of its own.
+path = OUT / "9-consequence.onnx"
+path.write_bytes(model([node("Add", ["x", "nowhere"], ["z"], "sum"), node("Relu", ["z"], ["y"], "rectify")]).SerializeToString())
+alone = kerf("inspect", path)
+checks.expect("9-consequence", alone.returncode == 3 and "nowhere" in alone.stderr and "any node" not in alone.stderr, alone.stderr)
 # 11: the flag that binds the dimension is in the message.
 for command in ("plan", "compile", "verify"):
     package = OUT / "unbound.kerf"

@@ -3,6 +3,7 @@
 # REQUIRES: kerf, kerf-solve
 # RUN: %python %s %t %inputs
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -36,6 +37,9 @@ expect_error(checks, "no size", ["plan", bert, "--dim=batch"], 2, ["--dim"])
 package = out / "mlp.kerf"
 result = kerf("compile", mlp, "--dim=batch=8", "--devices=cpu:2", "-o", package)
 checks.expect("compiles", result.returncode == 0, result.stderr)
+mask = os.umask(0)
+os.umask(mask)
+checks.expect("the umask says who opens it", package.stat().st_mode & 0o777 == 0o777 & ~mask, oct(package.stat().st_mode))
 for flag in ("--devices=cpu:4", "--mesh=tp=2", "--dim=batch=4", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
     expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)

@@ -59,6 +59,8 @@ jobs = [
      [r"input \"past_key_values.0.key\": dimension 2 is 5, expected 8"]),
     ("a mask that hides nothing", [out / "blind.onnx", PROMPT], 3,
      [r"cannot prove that positions of the cache that are not filled are hidden: .*\(nn.softmax\)"]),
+    ("likely ids without a temperature", [model, PROMPT, "--top-k=3"], 2, [r"--top-k requires --temperature"]),
+    ("a probability without one", [model, PROMPT, "--top-p=0.5"], 2, [r"--top-p requires --temperature"]),
     ("no positions", [without(["position_ids"]), PROMPT], 3, [r"there is no input \"position_ids\""]),
 ]
 plain = onnx.helper.make_model(onnx.helper.make_graph(

@@ -38,6 +38,17 @@ np.save(OUT / "tokens.npy", np.arange(12))
 os.mkfifo(OUT / "pipe")
 
 
+def sequence_first():
+    """[sequence, batch, 4], as PyTorch's recurrent networks have it without batch_first."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["seq", "batch", 4]) for name in "xy")
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "weight")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "weight"], ["y"], "product")], "g", [x], [y], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), OUT / "sequences.model")
+    np.savez(OUT / "sequences.npz", x=np.ones((6, 6, 4), np.float32), target=np.ones((6, 6, 4), np.float32))
+    return ["train", OUT / "sequences.model", "--loss=mse(y,target)", "--optimizer=sgd,lr=0.1", "--steps=1", "--no-output",
+            f"--data={OUT / 'sequences.npz'}"]
+
+
 def image_model():
     """Classes in dimension 1, as PyTorch's models of images have them."""
     images = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2, 4, 4])
@@ -164,6 +175,10 @@ def attempt(name, change, code, patterns):
 
 
 in_parallel([(attempt, *case) for case in CASES])
+# Samples lie along the sequence's dimension of such a model: to bind both to the batch would train something else.
+said = ["input \"x\" has its samples along dimension 1, expected 0: .*batch_first=True"]
+expect_error(checks, "sequence first", [*sequence_first(), "--batch-size=6"], 2, said)
+expect_error(checks, "sequence first, as told", [*sequence_first(), "--dim=seq=6,batch=6", "--batch-dim=x=1"], 2, said)
 # What is refused before the first step has no notes in front of it.
 result = kerf("train", MLP / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=16",
               "--no-output", saved("range.npz", labels=out_of_range))

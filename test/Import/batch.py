@@ -94,4 +94,8 @@ for name, sizes, options, expected in (
         ("given", [[5, "batch"], [2, "batch"]], ("--batch-dim", "i0=0", "--batch-dim", "i1=-1"), [0, None])):
     found = dimensions(name, sizes, *options)
     checks.expect(name, found == expected, f"{found}, expected {expected}")
+# An input whose sizes are open is an input.
+inspected = kerf("inspect", save("unbound", [helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["seq", "batch"])],
+                                 [("y", TensorProto.FLOAT, ["seq", "batch"])]), "--batch-dim", "x=1")
+checks.expect("inspected", "x: float[seq, batch]" in inspected, inspected)
 checks.finish()

@@ -96,7 +96,7 @@ func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>
 // A sum over a cut dimension is partial.
 dist.mesh @mesh ["tp"=2]
 func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-  // expected-error @below {{plan: result 0 is partial over {}, expected {tp}}}
+  // expected-error @below {{plan: result 0 is partial {}, expected sum {tp}}}
   %0 = nn.reduce sum %x dims [1] {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{}>]>}
      : (tensor<4x6xf32>) -> tensor<4xf32>
   return

@@ -5,6 +5,31 @@
 // RUN: not kerf-opt %t/model.mlir --pass-pipeline="builtin.module(kerf-apply-plan{plan=%t/none.json})" 2>&1 | FileCheck %s --check-prefix=NONE
 // REQUIRES: kerf-opt
 
+// What an entry has is of its kind, and each value has one.
+// RUN: sed 's/"shape": .4, 8./"shape": [4]/' %t/plan.json > %t/rank.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/rank.json devices=2" 2>&1 | FileCheck %s --check-prefix=RANK
+// RANK: values: 'x' has 1 dimensions in the plan and 2 in the model
+// RUN: sed 's/"shape": .4, 8./"shape": "4, 8"/' %t/plan.json > %t/shape.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/shape.json devices=2" 2>&1 | FileCheck %s --check-prefix=SHAPE
+// SHAPE: values: 'x': shape is no list of sizes
+// RUN: sed '/"name": "x"/p' %t/plan.json > %t/twice.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/twice.json devices=2" 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: values: 'x' is listed twice
+// RUN: sed 's/"name": "y"/"name": "y", "stage": 1/' %t/plan.json > %t/stage.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/stage.json devices=2" 2>&1 | FileCheck %s --check-prefix=STAGE
+// STAGE: values: 'y': stage is none of 1
+// RUN: sed 's/"name": "y"/"name": "y", "stage": "one"/' %t/plan.json > %t/text.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/text.json devices=2" 2>&1 | FileCheck %s --check-prefix=STAGE
+// RUN: sed 's/"sharding": "{}, {}"/"sharding": 7/' %t/plan.json > %t/number.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/number.json devices=2" 2>&1 | FileCheck %s --check-prefix=NUMBER
+// NUMBER: values: 'x': sharding is no text
+// RUN: sed 's/"sharding": "{}, {}"/"sharding": "[{}, {}]"/' %t/plan.json > %t/form.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/form.json devices=2" 2>&1 | FileCheck %s --check-prefix=FORM
+// FORM: values: 'x': '[{}, {}]' is not a sharding, expected as '{"tp"}, {}'
+// RUN: sed 's/"mesh": {"tp": 2}/"mesh": {"tp": 0}/' %t/plan.json > %t/mesh.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/mesh.json devices=2" 2>&1 | FileCheck %s --check-prefix=MESH
+// MESH: mesh: no size of at least 1 for "tp", an axis of mesh_axes
+
 // CHECK: dist.mesh @mesh ["tp"=2]
 // CHECK: func.func @main(%{{.*}}: tensor<4x8xf32> {dist.sharding = #s_x2, kerf.name = "x"})
 // CHECK-SAME: -> (tensor<4x6xf32> {dist.sharding = #s_x_tp, kerf.name = "y"})

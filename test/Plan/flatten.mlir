@@ -98,16 +98,19 @@ func.func @loop(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Numbers that go in and come out are tensors, which devices can be given: an index has 64 bits.
+// Numbers that go in and come out are tensors, which devices can be given: an index has 64 bits. Each op reads its own, so
+// that ops of several stages do not share one.
 // CHECK-LABEL: func.func @numbers(
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[S:.*]]: tensor<f32> {kerf.name = "s"}, %[[I:.*]]: tensor<i64>) -> (tensor<4xf32>, tensor<f32>, tensor<i64>)
-// CHECK-DAG: %[[NUMBER:.*]] = tensor.extract %[[S]][] : tensor<f32>
-// CHECK-DAG: %[[WIDE:.*]] = tensor.extract %[[I]][] : tensor<i64>
-// CHECK-DAG: %[[INDEX:.*]] = arith.index_cast %[[WIDE]] : i64 to index
-// CHECK: %[[FILLED:.*]] = linalg.fill ins(%[[NUMBER]] : f32)
-// CHECK: %[[ONE:.*]] = tensor.extract %[[X]][%[[INDEX]]]
-// CHECK: %[[BOX:.*]] = tensor.from_elements %[[ONE]] : tensor<f32>
-// CHECK: %[[BACK:.*]] = arith.index_cast %[[INDEX]] : index to i64
+// CHECK-NEXT: %[[NUMBER:.*]] = tensor.extract %[[S]][] : tensor<f32>
+// CHECK-NEXT: %[[FILLED:.*]] = linalg.fill ins(%[[NUMBER]] : f32)
+// CHECK-NEXT: %[[WIDE:.*]] = tensor.extract %[[I]][] : tensor<i64>
+// CHECK-NEXT: %[[INDEX:.*]] = arith.index_cast %[[WIDE]] : i64 to index
+// CHECK-NEXT: %[[ONE:.*]] = tensor.extract %[[X]][%[[INDEX]]]
+// CHECK-NEXT: %[[AGAIN:.*]] = tensor.extract %[[I]][] : tensor<i64>
+// CHECK-NEXT: %[[SAME:.*]] = arith.index_cast %[[AGAIN]] : i64 to index
+// CHECK-NEXT: %[[BOX:.*]] = tensor.from_elements %[[ONE]] : tensor<f32>
+// CHECK-NEXT: %[[BACK:.*]] = arith.index_cast %[[SAME]] : index to i64
 // CHECK: %[[BOXED:.*]] = tensor.from_elements %[[BACK]] : tensor<i64>
 // CHECK: return %[[FILLED]], %[[BOX]], %[[BOXED]]
 func.func @numbers(%x: tensor<4xf32>, %s: f32 {kerf.name = "s"}, %i: index) -> (tensor<4xf32>, f32, index) {
@@ -162,4 +165,35 @@ func.func @captured(%x: tensor<4xf32>, %t: tensor<f32>) -> tensor<f32> {
     linalg.yield %s : f32
   }
   return %1 : tensor<f32>
+}
+
+// -----
+
+// In a loop a call is inlined and a number from outside becomes an operand of the body that uses it: the rule of the call
+// that the loop becomes sees ops that it can cut.
+// CHECK-LABEL: func.func @looped(
+// CHECK: call @whole
+// CHECK: func.func private @whole(
+// CHECK-NOT: call
+// CHECK: scf.for
+// CHECK: arith.negf
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4xf32>, f32)
+func.func private @inner(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = arith.negf %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @looped(%x: tensor<4xf32>, %t: tensor<f32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %k = tensor.extract %t[] : tensor<f32>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4xf32>) {
+    %y = func.call @inner(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    %z = linalg.map ins(%y : tensor<4xf32>) outs(%y : tensor<4xf32>) (%e: f32, %o: f32) {
+      %m = arith.mulf %e, %k : f32
+      linalg.yield %m : f32
+    }
+    scf.yield %z : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
 }

@@ -295,19 +295,22 @@ void kerf::tool::addGenerating(CLI::App &app, Options &o) {
   app.add_option("--tokens", o.tokens, "How many ids to generate, at most")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
       ->group(group);
-  app.add_option("--temperature", o.temperature,
-                 "Divides logits before an id is drawn; 0 (default): the "
-                 "largest logit's id")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
+  CLI::Option *temperature =
+      app.add_option("--temperature", o.temperature,
+                     "Divides logits before an id is drawn; 0 (default): the "
+                     "largest logit's id")
+          ->check(CLI::NonNegativeNumber)
+          ->group(group);
   app.add_option("--top-k", o.topK,
                  "Draw from so many of the most likely ids; 0 (default): all")
       ->check(atLeast(0))
+      ->needs(temperature)
       ->group(group);
   app.add_option("--top-p", o.topP,
                  "Draw from the fewest most likely ids that have this "
                  "probability together")
       ->check(CLI::Range(0.0, 1.0))
+      ->needs(temperature)
       ->group(group);
   app.add_option("--eos", o.endIds, "End behind one of these ids: 2 or 2,7")
       ->group(group);

@@ -44,7 +44,7 @@ static const char *wordsFor(llvm::StringRef phase) {
 
 Progress::Progress(const Options &options, CompilationOptions &compile)
     : isVolume(options.objective == "volume"),
-      noteAfterSeconds(options.noteAfter) {
+      hasDeadline(options.deadline > 0), noteAfterSeconds(options.noteAfter) {
   // mpirun's signals are the job's.
   if (rt::insideJob() && !::isatty(2))
     return;
@@ -52,6 +52,10 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
   compile.onPhase = [this](llvm::StringRef name) { begin(name.str()); };
   compile.plan.progress = [this](const plan::PlanProgress &now) {
     std::lock_guard<std::mutex> lock(mutex);
+    // Other ways to train, or to keep the limit, are looked at from the start.
+    if (search && (now.searched < search->searched ||
+                   now.candidates < search->candidates))
+      ++round;
     search = now;
   };
   if (options.quiet)
@@ -100,6 +104,7 @@ void Progress::begin(const std::string &name) {
   phase = name;
   started = std::chrono::steady_clock::now();
   search.reset();
+  round = 1;
 }
 
 std::string Progress::line(double seconds) const {
@@ -109,6 +114,8 @@ std::string Progress::line(double seconds) const {
     auto cost = [&](double value) {
       return isVolume ? formatBytes(value) : formatSeconds(value);
     };
+    if (round > 1)
+      text += llvm::formatv(", round {0}", round).str();
     text += llvm::formatv(", {0} of {1} meshes", search->searched,
                           search->candidates)
                 .str();
@@ -155,7 +162,9 @@ void Progress::note() {
       next = noteAfterSeconds; // a phase that began just now
     if (isOver || phase.empty() || seconds < next)
       continue;
-    std::fputs(("note: " + line(seconds) + "\n").c_str(), stderr);
+    const char *limit =
+        phase == "plan" && !hasDeadline ? " (and --deadline=S in time)" : "";
+    std::fputs(("note: " + line(seconds) + limit + "\n").c_str(), stderr);
     next = 2 * seconds;
   }
 }

@@ -45,7 +45,7 @@ private:
   void note();
   std::string line(double seconds) const;
 
-  bool isVolume;
+  bool isVolume, hasDeadline;
   double noteAfterSeconds;
   std::unique_ptr<Interrupt> interrupt;         ///< while a plan is searched
   bool stopped = false, explainStopped = false; ///< by Ctrl-C
@@ -54,6 +54,7 @@ private:
   std::string phase;
   std::chrono::steady_clock::time_point started;
   std::optional<plan::PlanProgress> search;
+  int64_t round = 1; ///< of the search, which may begin again
   bool isShown = false, isOver = false;
   std::thread thread;
 };

@@ -229,10 +229,10 @@ int kerf::tool::report(const Options &options) {
     printPlan(out, document.root, options.verbose);
   else
     printRun(out, document.root);
-  if (options.html.empty())
-    PrintableStream(llvm::outs()) << text;
-  else
+  if (!options.html.empty())
     writeFile(options.html, text);
+  else if (!options.quiet)
+    PrintableStream(llvm::outs()) << text;
   llvm::outs().flush();
   return kFine;
 }

@@ -61,6 +61,16 @@ struct Model {
 };
 } // namespace
 
+/// Data has its samples first, and so must what is trained on it.
+[[noreturn]] static void refuseBatch(const std::string &input, int64_t dim) {
+  throw Failure{kUsage,
+                "input \"" + input + "\" has its samples along dimension " +
+                    std::to_string(dim) +
+                    ", expected 0: data to train on has samples first "
+                    "(batch_first=True in PyTorch)",
+                {}};
+}
+
 /// Binds symbolic leading dimensions to --batch-size, and the second one of an
 /// input of tokens to --sequence-length.
 static void bindSizes(Options &options, const ImportReport &report) {
@@ -82,6 +92,10 @@ static void bindSizes(Options &options, const ImportReport &report) {
       options.dims.push_back(dim.symbol + "=" + std::to_string(size));
   };
   for (const ModelValue &input : report.inputs) {
+    for (size_t dim = 1; dim < input.dims.size(); ++dim)
+      if (namesBatch(input.dims[dim].symbol) &&
+          !namesBatch(input.dims[0].symbol))
+        refuseBatch(input.name, dim);
     if (!input.dims.empty())
       bind(input.dims[0], options.batchSize, "--batch-size", input.name);
     if (input.dims.size() == 2)
@@ -117,6 +131,9 @@ Model::Model(Options &options) {
     auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
     if (!dim)
       continue;
+    if (dim.getInt() > 0)
+      refuseBatch(main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str(),
+                  dim.getInt());
     int64_t batch =
         llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i])
             .getDimSize(static_cast<unsigned>(dim.getInt()));

@@ -199,7 +199,8 @@ TEST_F(Foreign, WhatIsWrongIsSaid) {
 dist.mesh @mesh ["a"=2]
 func.func @f(%x: tensor<8x4xf32> {dist.sharding = #cut})
     -> (tensor<8x4xf32> {dist.sharding = #cut}) {
-  %y = guest.twice %x {wrong = ")") + wrong +
+  %y = guest.twice %x {wrong = ")") +
+                       wrong +
                        R"("} : tensor<8x4xf32>
   return %y : tensor<8x4xf32>
 })";

@@ -132,4 +132,29 @@ TEST(Programs, EachIsPlannedByItself) {
   }
 }
 
+TEST(Programs, APlanIsThatOfTheLastRun) {
+  NativeContext native;
+  auto module = parseSourceString<ModuleOp>(R"(
+func.func @f(%x: tensor<8x4xf64>) -> tensor<8x4xf64> {
+  %y = arith.negf %x : tensor<8x4xf64>
+  return %y : tensor<8x4xf64>
+})",
+                                            &native.context);
+  ASSERT_TRUE(module);
+  plan::PlanOptions options;
+  options.devices = 2;
+  options.machine = llvm::cantFail(
+      cost::machinePreset("h100-8", options.devices, cost::HostInfo()));
+  plan::PlanRun run;
+  PassManager passes(&native.context);
+  passes.addPass(plan::createPlanPass(options, "h100-8", run));
+  ASSERT_TRUE(succeeded(passes.run(*module)));
+  EXPECT_TRUE(run.result);
+  // The module has a mesh now.
+  ScopedDiagnosticHandler quiet(&native.context,
+                                [](Diagnostic &) { return success(); });
+  EXPECT_TRUE(failed(passes.run(*module)));
+  EXPECT_FALSE(run.result);
+}
+
 } // namespace

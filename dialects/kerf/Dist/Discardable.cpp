@@ -81,7 +81,8 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
   if (static_cast<int64_t>(layout->dims.size()) != planned.getRank())
     return op->emitError() << what << ": sharding has " << layout->dims.size()
                            << " dimensions, expected " << planned.getRank()
-                           << " for " << type;
+                           << " for " << type
+                           << (canBeCut(type) ? "" : ", which is never cut");
   if (layout->isPartial() && !canBeCut(type))
     return op->emitError() << what << " is a part of a sum but is " << type
                            << ", expected a tensor";

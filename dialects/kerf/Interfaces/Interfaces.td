@@ -83,7 +83,8 @@ def Kerf_SourceOpInterface : OpInterface<"SourceOpInterface"> {
 def Kerf_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
   let cppNamespace = "::kerf";
   let description = [{
-    The vector-Jacobian product of the op, in ops of its own dialect.
+    The vector-Jacobian product of the op, in ops of any dialect. Upstream ops
+    have none of their own: a host that trains attaches models, or has ops.
   }];
   let methods = [
     InterfaceMethod<[{

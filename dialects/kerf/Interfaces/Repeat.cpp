@@ -28,8 +28,7 @@ static Value repeat(Value value, OpBuilder &builder, IRMapping &mapping) {
     repeat(operand, builder, mapping);
   Operation *copy = builder.clone(*value.getDefiningOp(), mapping);
   // What was planned was planned of the one outside.
-  for (NamedAttribute attribute :
-       llvm::to_vector(copy->getDiscardableAttrs()))
+  for (NamedAttribute attribute : llvm::to_vector(copy->getDiscardableAttrs()))
     if (attribute.getName().strref().starts_with("dist."))
       copy->removeDiscardableAttr(attribute.getName());
   return mapping.lookup(value);

@@ -34,7 +34,7 @@ llvm::StringRef stringifyReductionKind(ReductionKind kind);
 std::optional<ReductionKind> symbolizeReductionKind(llvm::StringRef name);
 
 enum class FactorKind {
-  Parallel,   ///< iterations are independent; occurs in every result
+  Parallel,   ///< iterations are independent; in every result that can be cut
   Reduction,  ///< iterations are combined by `reduction`; in no result
   Replicated, ///< every device needs the whole range
 };

@@ -19,6 +19,10 @@
 
 namespace kerf {
 
+/// Whether a dimension is called a batch, as exporters and their users write
+/// it: batch, batch_size, decoder_batch, bs.
+bool namesBatch(llvm::StringRef symbol);
+
 /// The bindings that the user gives before shapes are known.
 struct ImportOptions {
   /// `--dim batch=8`: symbolic dimension to size. An anonymous dimension is

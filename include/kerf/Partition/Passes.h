@@ -21,8 +21,8 @@ namespace kerf {
 #include "kerf/Partition/Passes.h.inc"
 
 struct PartitionOptions {
-  /// Also the checks of the contract before and after. Without them a plan that
-  /// is wrong may become a program that is.
+  /// Also the checks of the contract before and after. Without them a plan has
+  /// to be right: the passes may end in any way on one that is not.
   bool verify = true;
 };
 

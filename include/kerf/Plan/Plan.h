@@ -59,8 +59,9 @@ struct PlanOptions {
   int64_t devices = 1;
   cost::Machine machine;
   /// Fixed degrees, outermost first ("pp" is always outermost); empty: search.
-  /// Axes that are not named have degree 1. `dp` shards only batch dimensions,
-  /// and every op that has one; `tp` only others, any other name anything.
+  /// What these leave of the devices is searched, as axes x, y and so on. `dp`
+  /// shards only batch dimensions, and every op that has one; `tp` only others,
+  /// any other name anything.
   std::vector<std::pair<std::string, int64_t>> mesh;
   Objective objective = Objective::Time;
   cost::VolumeModel volumeModel = cost::VolumeModel::Ring;

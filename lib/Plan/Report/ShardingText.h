@@ -2,6 +2,8 @@
 #ifndef KERF_LIB_PLAN_REPORT_SHARDINGTEXT_H
 #define KERF_LIB_PLAN_REPORT_SHARDINGTEXT_H
 
+#include "../Zero/ZeroParts.h"
+
 #include "mlir/IR/Attributes.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -15,6 +17,11 @@ inline std::string shardingText(mlir::Attribute attr) {
   view.consume_front("#dist.sharding<");
   view.consume_back(">");
   return view.str();
+}
+
+/// The pass of a micro-batch, as plan.json names it.
+inline llvm::StringRef nameOf(StepPass pass) {
+  return pass == StepPass::Forward ? "forward" : "backward";
 }
 
 } // namespace kerf::plan
