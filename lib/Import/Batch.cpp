@@ -72,8 +72,7 @@ void Importer::findBatch(ArrayRef<const Info *> arguments) {
       batch = 0;
     }
     if (batch >= 0)
-      function.setArgAttr(number, kBatchDimAttr,
-                          ops.getI64IntegerAttr(batch));
+      function.setArgAttr(number, kBatchDimAttr, ops.getI64IntegerAttr(batch));
   }
   for (const auto &[name, dim] : options.batchDims)
     if (llvm::none_of(arguments, [name = name](const Info *input) {

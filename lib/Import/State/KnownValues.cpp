@@ -14,9 +14,10 @@ KnownValues::KnownValues(Value of, int64_t number) : builder(of.getContext()) {
   builder.setInsertionPointToEnd(&scratch);
   auto type = cast<RankedTensorType>(of.getType());
   Type element = type.getElementType();
-  Attribute attr = isa<FloatType>(element)
-                       ? Attribute(builder.getFloatAttr(element, double(number)))
-                       : builder.getIntegerAttr(element, number);
+  Attribute attr =
+      isa<FloatType>(element)
+          ? Attribute(builder.getFloatAttr(element, double(number)))
+          : builder.getIntegerAttr(element, number);
   known[of] = constant(DenseElementsAttr::get(type, attr));
 }
 
