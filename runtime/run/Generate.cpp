@@ -11,6 +11,7 @@
 #include "../base/Seconds.h"
 #include "../base/Types.h"
 #include "JobCommand.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/Format/State.h"
 
 #include <algorithm>
@@ -286,8 +287,9 @@ private:
       return "[" + text + "]";
     };
     return cat(
-        "{\"schema\":\"kerf.generate/1\",\"prompt\":", list(options.prompt),
-        ",\"tokens\":", list(chosen), ",\"cache_length\":", decoder.length,
+        "{\"schema\":\"", generateSchema.text(),
+        "\",\"prompt\":", list(options.prompt), ",\"tokens\":", list(chosen),
+        ",\"cache_length\":", decoder.length,
         ",\"prefill\":{\"tokens\":", given, ",\"seconds\":", prefillSeconds,
         "},\"decode\":{\"tokens\":", steps, ",\"seconds\":", decodeSeconds,
         "}}");
