@@ -20,8 +20,8 @@ public:
         std::filesystem::path(dir.path(name)).parent_path());
     dir.write(name, text);
   }
-  double quota() const { return hostcores::quota(dir.path("")); }
-  HostCores count() const { return hostcores::count(dir.path("")); }
+  double quota() const { return kerf::detail::cpuQuota(dir.path("")); }
+  HostCores count() const { return kerf::detail::countCores(dir.path("")); }
 
 private:
   TempDir dir;

@@ -35,7 +35,7 @@ struct HostCores {
   }
 };
 
-namespace hostcores {
+namespace detail {
 
 /// Of a process, 0: of the calling thread.
 inline int64_t inAffinityMask(pid_t process) {
@@ -57,7 +57,7 @@ inline int64_t inAffinityMask(pid_t process) {
 
 /// Microseconds per period, of files that hold one number each (cgroup v1) or
 /// both (v2, "max" for none), as cores; infinite where there is no limit.
-inline double quotaIn(const std::string &group) {
+inline double cpuQuotaIn(const std::string &group) {
   double quota = -1, period = 0;
   if (std::ifstream both(group + "/cpu.max"); !(both >> quota >> period)) {
     quota = -1;
@@ -71,7 +71,7 @@ inline double quotaIn(const std::string &group) {
 /// The least quota of this process's cgroups, in cores. Each group has its
 /// parents' limits as well. A container may see its own group as the root of
 /// the mount, and so none of the folders below it that the kernel names.
-inline double quota(const std::string &root) {
+inline double cpuQuota(const std::string &root) {
   double least = std::numeric_limits<double>::infinity();
   std::ifstream groups(root + "/proc/self/cgroup");
   const std::string mounts = root + "/sys/fs/cgroup";
@@ -85,13 +85,12 @@ inline double quota(const std::string &root) {
     if (!controllers.empty() &&
         ("," + controllers + ",").find(",cpu,") == std::string::npos)
       continue;
+    const std::string places[] = {
+        controllers.empty() ? mounts : mounts + "/" + controllers,
+        mounts + (controllers.empty() ? "/unified" : "/cpu")};
     for (;;) {
-      for (const std::string &mount :
-           controllers.empty()
-               ? std::initializer_list<std::string>{mounts, mounts + "/unified"}
-               : std::initializer_list<std::string>{mounts + "/" + controllers,
-                                                    mounts + "/cpu"})
-        least = std::min(least, quotaIn(mount + path));
+      for (const std::string &mount : places)
+        least = std::min(least, cpuQuotaIn(mount + path));
       if (path.empty())
         break;
       path.resize(std::min(path.rfind('/'), path.size() - 1));
@@ -101,8 +100,8 @@ inline double quota(const std::string &root) {
 }
 
 /// `root` in front of the kernel's files, for tests.
-inline HostCores count(const std::string &root) {
-  double given = std::ceil(quota(root));
+inline HostCores countCores(const std::string &root) {
+  double given = std::ceil(cpuQuota(root));
   auto usable = [&](int64_t cores) {
     return static_cast<int64_t>(std::min(given, static_cast<double>(cores)));
   };
@@ -111,12 +110,12 @@ inline HostCores count(const std::string &root) {
   return {allowed, usable(allowed), usable(launcher)};
 }
 
-} // namespace hostcores
+} // namespace detail
 
 /// Counted once, by who asks first: later the calling thread may be bound to a
 /// core of its own (libgomp does that on OMP_PROC_BIND).
 inline const HostCores &hostCores() {
-  static const HostCores cores = hostcores::count("");
+  static const HostCores cores = detail::countCores("");
   return cores;
 }
 
