@@ -11,12 +11,12 @@
 
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/DescribeType.h"
+#include "kerf/Support/NamePattern.h"
 #include "kerf/Support/NarrowTypes.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -153,10 +153,11 @@ class Patterns {
 public:
   Patterns(StringRef flag, ArrayRef<std::string> texts) : flag(flag) {
     for (const std::string &text : texts)
-      patterns.push_back({text, llvm::Regex("^(" + text + ")$"), false});
+      patterns.push_back({text, namePattern(text), false});
   }
   bool match(StringRef name) {
     bool found = false;
+    names.push_back(name.str());
     for (Pattern &pattern : patterns)
       if (pattern.regex.match(name))
         found = pattern.used = true;
@@ -175,7 +176,7 @@ public:
     for (const Pattern &pattern : patterns)
       if (!pattern.used)
         result = step.request(flag + ": no parameter matches '" + pattern.text +
-                              "'");
+                              "'" + closestPattern(pattern.text, names));
     return result;
   }
 
@@ -187,6 +188,7 @@ private:
   };
   StringRef flag;
   std::vector<Pattern> patterns;
+  std::vector<std::string> names; ///< that were looked at
 };
 
 std::string labelOf(SourceOpInterface source) {

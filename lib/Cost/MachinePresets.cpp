@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Machine.h"
+#include "kerf/Format/HostCores.h"
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
-#include <thread>
 #include <unistd.h>
 
 using namespace kerf::cost;
@@ -278,7 +278,7 @@ makePreset(llvm::StringRef name, int64_t numDevices, const HostInfo &host) {
 
 HostInfo kerf::cost::thisHost() {
   HostInfo host;
-  host.cores = std::max(1u, std::thread::hardware_concurrency());
+  host.cores = hostCores().usable;
   host.memoryBytes =
       static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   return host;

@@ -15,6 +15,7 @@
 #include "Wire.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/NamePattern.h"
 #include "kerf/Support/Preconditions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -406,7 +407,11 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     std::string unused;
     report.untied = untie(model, files(), context, options.tied, unused);
     if (!unused.empty()) {
-      usage("", "option tied: no initializer matches '" + unused + "'");
+      std::vector<std::string> names;
+      for (const onnx::TensorProto &tensor : model.graph().initializer())
+        names.push_back(tensor.name());
+      usage("", "option tied: no initializer matches '" + unused + "'" +
+                    closestPattern(unused, names));
       return failure();
     }
   }

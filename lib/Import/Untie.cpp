@@ -1,9 +1,11 @@
 //===- Untie.cpp - equal tensors that an exporter stored once -------------===//
 #include "Untie.h"
+#include "PartReads.h"
+
+#include "kerf/Support/NamePattern.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Regex.h"
 
 #include <cstring>
 #include <map>
@@ -73,12 +75,13 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     for (int i = 0; i < graph.node(n).input_size(); ++i)
       uses[graph.node(n).input(i)].push_back({n, i});
   std::vector<bool> used(tied.size());
+  std::optional<PartReads> parts;
   int stored = graph.initializer_size();
   for (int t = 0; t < stored; ++t) {
     const std::string name = graph.initializer(t).name();
     auto readers = uses.find(name);
     for (size_t p = 0; p < tied.size(); ++p)
-      if (llvm::Regex("^(" + tied[p] + ")$").match(name))
+      if (namePattern(tied[p]).match(name))
         used[p] = true;
     if (readers == uses.end() || readers->second.size() < 2 ||
         readElsewhere.contains(name))
@@ -93,16 +96,26 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
         (data->type.getRank() > 1 && !isUniform(*data)))
       continue;
     bool isTied = llvm::any_of(tied, [&](const std::string &pattern) {
-      return llvm::Regex("^(" + pattern + ")$").match(name);
+      return namePattern(pattern).match(name);
     });
-    // A tied tensor stays one for each kind of use.
-    std::map<int, std::string> ofThing;
-    if (isTied)
-      ofThing[thingOf(graph.node(readers->second[0].node),
-                      readers->second[0].input)] = name;
-    int number = 2;
-    for (const Use &use : llvm::drop_begin(readers->second)) {
-      int thing = isTied ? thingOf(graph.node(use.node), use.input) : number;
+    if (!isTied && !parts)
+      parts.emplace(graph);
+    // A tied tensor stays one for each kind of use, and so do different parts
+    // of one: who reads a part again reads another tensor.
+    std::map<std::pair<char, int>, std::string> ofThing;
+    std::map<std::string, int> timesRead;
+    int number = 2, whole = 0;
+    for (const Use &use : readers->second) {
+      const onnx::NodeProto &node = graph.node(use.node);
+      std::pair<char, int> thing;
+      if (isTied)
+        thing = {'k', thingOf(node, use.input)};
+      else if (std::optional<std::string> part = parts->partOf(node, use.input))
+        thing = {'p', timesRead[*part]++};
+      else
+        thing = {'w', whole++};
+      if (ofThing.empty())
+        ofThing[thing] = name;
       std::string &copy = ofThing[thing];
       if (copy == name)
         continue;

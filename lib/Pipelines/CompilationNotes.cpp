@@ -19,18 +19,23 @@ using llvm::Twine;
 void Compilation::noteUntied() {
   constexpr size_t kMax = 4;
   std::set<std::string> names;
-  for (const autodiff::TrainedParameter &parameter : trained.trained)
+  for (const autodiff::TrainedParameter &parameter : trained.trained) {
     names.insert(parameter.name);
-  llvm::MapVector<llvm::StringRef, int> counts;
-  for (const UntiedCopy &copy : report.untied)
+    // "w@0,64" is a part of w.
+    names.insert(parameter.name.substr(0, parameter.name.rfind('@')));
+  }
+  llvm::MapVector<llvm::StringRef, std::set<llvm::StringRef>> counts;
+  for (const UntiedCopy &copy : report.untied) // several nodes may read one
     if (names.count(copy.name) || names.count(copy.original))
-      counts.try_emplace(copy.original, 1).first->second += 1;
+      counts[copy.original].insert(copy.name);
   if (counts.empty())
     return;
   std::vector<std::string> texts;
-  for (const auto &[name, count] : counts)
+  for (const auto &[name, copies] : counts)
     if (texts.size() < kMax)
-      texts.push_back(("\"" + name + "\" (" + Twine(count) + " nodes)").str());
+      texts.push_back(
+          ("\"" + name + "\" (" + Twine(copies.size() + 1) + " parameters)")
+              .str());
   trainingNotes.push_back(
       "stored once and read by several nodes, trained for each by itself: " +
       llvm::join(texts, ", ") +

@@ -12,6 +12,7 @@
 #include "../comm/nccl/NcclWorld.h"
 #include "../comm/processes/ProcessWorld.h"
 #include "../comm/processes/Reports.h"
+#include "kerf/Format/HostCores.h"
 
 #include <algorithm>
 #include <csignal>
@@ -63,16 +64,16 @@ Session::Session(std::shared_ptr<const Package> package,
     for (int64_t rank = 0; rank < ranks; ++rank)
       state->local.push_back(rank);
   }
-  int64_t onHost = ranks;
-  if (options.job && options.job->environment().localSize > 0)
-    onHost = options.job->environment().localSize;
-  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const HostCores &cores = hostCores();
+  int64_t share = std::max<int64_t>(cores.usable / ranks, 1);
+  if (options.job) {
+    int64_t onHost = options.job->environment().localSize;
+    share = cores.share(onHost > 0 ? onHost : ranks);
+  }
   state->threads =
-      options.threads > 0
-          ? options.threads
-          : static_cast<int32_t>(std::max<int64_t>(1, cores / onHost));
-  state->fillsHost = !options.job && !m.cuda.used &&
-                     ranks * state->threads == static_cast<int64_t>(cores);
+      options.threads > 0 ? options.threads : static_cast<int32_t>(share);
+  state->fillsHost =
+      !options.job && !m.cuda.used && ranks * state->threads == cores.allowed;
   state->trace = options.trace;
   state->ranks.resize(ranks);
   state->doneRanks.resize(ranks);

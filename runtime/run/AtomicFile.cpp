@@ -26,8 +26,20 @@ std::string kerf::rt::whyNoFile(const std::string &path) {
   return S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file";
 }
 
+std::string kerf::rt::whyFailed(const std::string &path, int code) {
+  std::string missing;
+  struct stat info;
+  for (std::string at = folderOf(path);
+       code == ENOENT && at != missing && ::stat(at.c_str(), &info) != 0;
+       at = folderOf(at))
+    missing = at;
+  return missing.empty() ? std::strerror(code)
+                         : "the folder \"" + missing + "\" does not exist";
+}
+
 void AtomicFile::fail(const char *what) const {
-  throw Error(KERF_IO_ERROR, path + ": " + what + ": " + std::strerror(errno));
+  throw Error(KERF_IO_ERROR,
+              path + ": " + what + ": " + whyFailed(path, errno));
 }
 
 AtomicFile::AtomicFile(const std::string &place)

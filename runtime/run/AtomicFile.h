@@ -41,6 +41,10 @@ private:
 /// there; else why not, as in "is no regular file".
 std::string whyNoFile(const std::string &path);
 
+/// Why a file or folder cannot be made at `path`, of what the system says
+/// (errno): the first folder on the way there that does not exist is named.
+std::string whyFailed(const std::string &path, int code);
+
 /// The folder of a path, "." for a plain name.
 std::string folderOf(const std::string &path);
 

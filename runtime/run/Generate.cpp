@@ -11,6 +11,7 @@
 #include "../base/Seconds.h"
 #include "../base/Types.h"
 #include "JobCommand.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/Format/State.h"
 
 #include <algorithm>
@@ -193,10 +194,12 @@ private:
     prefillSeconds = secondsSince(begin);
     std::vector<float> scores = logitsOf(d, last - 1);
     if (together) { // the decoder goes on where this one ends
+      begin = SteadyClock::now();
       d.session.reset();
       start(decoder);
       check(kerf_session_use_state(decoder.session.get(), state.get()));
       decoder.filled = d.filled;
+      switchSeconds = secondsSince(begin);
     }
     return scores;
   }
@@ -254,10 +257,16 @@ private:
     std::fflush(out);
   }
 
+  static std::string number(double seconds) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.3g", seconds);
+    return text;
+  }
+
   static std::string rate(int64_t count, double seconds) {
     char text[96];
-    std::snprintf(text, sizeof(text), "%lld tokens in %.3g s, %.4g tokens/s",
-                  static_cast<long long>(count), seconds,
+    std::snprintf(text, sizeof(text), "%lld tokens in %s s, %.4g tokens/s",
+                  static_cast<long long>(count), number(seconds).c_str(),
                   seconds > 0 ? static_cast<double>(count) / seconds : 0.0);
     return text;
   }
@@ -274,6 +283,10 @@ private:
     else if (!options.quiet)
       say(err,
           "prefill " + rate(given, prefillSeconds) +
+              (switchSeconds > 0 ? "\nswitch  " + number(switchSeconds) +
+                                       " s, from the prompt's program to that "
+                                       "of one token"
+                                 : "") +
               (steps > 0 ? "\ndecode  " + rate(steps, decodeSeconds) : "") +
               "\n");
   }
@@ -286,9 +299,11 @@ private:
       return "[" + text + "]";
     };
     return cat(
-        "{\"schema\":\"kerf.generate/1\",\"prompt\":", list(options.prompt),
-        ",\"tokens\":", list(chosen), ",\"cache_length\":", decoder.length,
+        "{\"schema\":\"", generateSchema.text(),
+        "\",\"prompt\":", list(options.prompt), ",\"tokens\":", list(chosen),
+        ",\"cache_length\":", decoder.length,
         ",\"prefill\":{\"tokens\":", given, ",\"seconds\":", prefillSeconds,
+        "},\"switch\":{\"seconds\":", switchSeconds,
         "},\"decode\":{\"tokens\":", steps, ",\"seconds\":", decodeSeconds,
         "}}");
   }
@@ -310,7 +325,8 @@ private:
   std::unique_ptr<kerf_state_t, StateCloser> state; ///< of both
   Decoder decoder, prompt;
   std::vector<int64_t> chosen;
-  double prefillSeconds = 0, decodeSeconds = 0;
+  /// Steps of the prompt; from its program to the decoder; steps behind it.
+  double prefillSeconds = 0, switchSeconds = 0, decodeSeconds = 0;
 };
 } // namespace
 

@@ -12,6 +12,7 @@
 
 #include "../base/Seconds.h"
 #include "../base/Types.h"
+#include "AtomicFile.h"
 #include "Convert.h"
 #include "JobCommand.h"
 
@@ -202,7 +203,8 @@ void Runner::writeFiles() {
   };
   if (!options.outputDir.empty()) {
     if (::mkdir(options.outputDir.c_str(), 0777) != 0 && errno != EEXIST)
-      lost(cat(options.outputDir, ": cannot create: ", std::strerror(errno)));
+      lost(cat(options.outputDir,
+               ": cannot create: ", whyFailed(options.outputDir, errno)));
     std::vector<std::string> names = outputFiles();
     for (int32_t i = 0, n = static_cast<int32_t>(names.size()); i < n; ++i) {
       kerf_tensor_info_t info = outputInfo(i);

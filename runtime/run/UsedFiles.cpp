@@ -145,7 +145,7 @@ std::string kerf::rt::whyNotWritable(const std::string &folder) {
   int file = ::open(trial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                     0600); // what permissions say is not all: /proc
   if (file < 0)
-    return std::strerror(errno);
+    return whyFailed(trial, errno);
   ::close(file);
   ::unlink(trial.c_str());
   return "";

@@ -1,6 +1,7 @@
 //===- Checkpoints.cpp - a run that can be taken up again -----------------===//
 #include "Checkpoints.h"
 
+#include "../run/AtomicFile.h"
 #include "kerf/Format/Schemas.h"
 
 #include <algorithm>
@@ -99,7 +100,7 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                                kerf_session_t *session) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     throw Error(KERF_IO_ERROR,
-                folder + ": cannot create: " + std::strerror(errno));
+                folder + ": cannot create: " + whyFailed(folder, errno));
   std::vector<NamedTensor> tensors;
   for (const Weights::Parameter &p : weights.parameters())
     tensors.push_back({p.name, p.dtype, p.shape});

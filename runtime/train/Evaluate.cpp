@@ -1,10 +1,10 @@
 //===- Evaluate.cpp - the model on data that it is not trained on ---------===//
 #include "Evaluate.h"
 
+#include "kerf/Format/HostCores.h"
 #include "kerf/rt/printable.h"
 
 #include <algorithm>
-#include <thread>
 
 using namespace kerf::rt;
 
@@ -131,8 +131,7 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
   sessionOptions.struct_size = sizeof(sessionOptions);
   // The training ranks are idle meanwhile: evaluation uses their threads, but
   // no more than there are cores.
-  auto cores =
-      static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
+  auto cores = static_cast<int32_t>(hostCores().usable);
   sessionOptions.threads =
       options.threads > 0 ? std::min(cores, options.threads * ranks) : cores;
   sessionOptions.deadline_seconds = options.timeoutSeconds;

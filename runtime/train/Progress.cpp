@@ -54,7 +54,7 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
   this->log = std::fopen(path.c_str(), kept.empty() ? "w" : "a");
   if (!this->log)
     throw Error(KERF_INVALID_ARGUMENT,
-                path + ": cannot write: " + std::strerror(errno));
+                path + ": cannot write: " + whyFailed(path, errno));
   std::setvbuf(this->log, nullptr, _IONBF, 0);
   wholeBytes = static_cast<int64_t>(kept.size());
 }

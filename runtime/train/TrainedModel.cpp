@@ -64,7 +64,7 @@ static void makeFolders(const std::string &base, const std::string &path) {
        (at = path.find('/', at)) != std::string::npos; ++at)
     if (::mkdir(path.substr(0, at).c_str(), 0777) != 0 && errno != EEXIST)
       throw Error(KERF_IO_ERROR, path.substr(0, at) + ": cannot create: " +
-                                     std::strerror(errno));
+                                     whyFailed(path.substr(0, at), errno));
 }
 
 /// Writes the pieces of `image`, or if it is empty a copy of the model's file.

@@ -27,6 +27,13 @@ policy = (SOURCE / "docs/Compatibility.md").read_text()
 formats = shown[3].split()
 for name in formats:
     checks.expect(f"{name} has a line in docs/Compatibility.md", f"| `{name}` |" in policy)
+schemas = re.findall(r'Schema \w+\{"(kerf\.[a-z-]+)", (\d+)', (SOURCE / "include/kerf/Format/Schemas.h").read_text())
+checks.expect("the program's formats are among those of Schemas.h", {name.split("/")[0] for name in formats} <= dict(schemas).keys(), schemas)
+for name, number in schemas:
+    checks.expect(f"{name}/{number} stands in docs/Compatibility.md", f"`{name}/{number}`" in policy)
+for path in (path for folder in ("lib", "tools", "runtime") for path in (SOURCE / folder).rglob("*.cpp")):
+    spelled = re.findall(r'"kerf\.[a-z-]+/[0-9].*', path.read_text())
+    checks.expect(f"{path} takes names of formats from Schemas.h", not spelled, spelled)
 files = HERE / ".".join(release.split(".")[:2])
 found = {name for path in files.rglob("*") if path.is_file() for name in re.findall(rb"kerf\.[a-z]+/[0-9]+", path.read_bytes())}
 for name in formats:

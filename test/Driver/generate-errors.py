@@ -73,4 +73,15 @@ built = kerf("compile", out / "plain.onnx", "-o", out / "plain.kerf")
 checks.expect("a package without a cache", built.returncode == 0, built.stderr)
 in_parallel([(expect_error, checks, name, ["generate", *arguments, *WRITES], code, patterns, "kerf", [stats])
              for name, arguments, code, patterns in jobs])
+# A misspelled pair is named by every command that takes one, before the sizes that stay open for it, with the closest name.
+PAIRS = [
+    ("an output", "present.0.kay=past_key_values.0.key", r'no output "present.0.kay", did you mean "present.0.key"\?'),
+    ("an input", "present.0.key=past_key_value.0.key", r'no input "past_key_value.0.key", did you mean "past_key_values.0.key"\?'),
+    ("a pair", "past_key_values.0.key=present.0.key", r'no output "past_key_values.0.key": pairs are OUTPUT=INPUT'),
+]
+COMMANDS = [["plan"], ["compile", "-o", out / "none.kerf"], ["run"], ["generate", PROMPT]]
+COMMANDS += [["compile", "--cache-length=8", "-o", out / "none.kerf"], ["run", "--cache-length=8"]]
+in_parallel([(expect_error, checks, f"{kind} for {' '.join(map(str, command))}",
+              [command[0], model, *command[1:], f"--state={pair}"], 2, [r"error: .*--state: " + pattern], "kerf", [out / "none.kerf"])
+             for command in COMMANDS for kind, pair, pattern in PAIRS])
 checks.finish()

@@ -92,9 +92,10 @@ CASES = [
     ("html", ["report", OUT / "p.json", "--html", OUT / "p.json"], both("--html", "the document")),
     ("html of a run", ["report", OUT / "r.json", "--html", OUT / "here/r.json"], both("--html", "the document")),
     # What cannot be written is known at once.
-    ("no folder", ["plan", MODEL, *BIND, "-o", OUT / "no/p.json"], ["no/p.json: cannot write: No such file or directory"]),
-    ("no folder for a package", ["compile", MODEL, *BIND, "-o", OUT / "no/p.kerf"], ["no/p.kerf: cannot create: No such file"]),
-    ("no folder for outputs", [*RUN, "--output-dir", OUT / "no/o"], ["no/o: cannot create: No such file"]),
+    ("no folder", ["plan", MODEL, *BIND, "-o", OUT / "no/p.json"], [r'no/p.json: cannot write: the folder "\S+/no" does not exist$']),
+    ("no folder for a package", ["compile", MODEL, *BIND, "-o", OUT / "no/p.kerf"], [r'no/p.kerf: cannot create: the folder "\S+/no" does not exist$']),
+    ("no folder for outputs", [*RUN, "--output-dir", OUT / "no/o"], [r'no/o: cannot create: the folder "\S+/no" does not exist$']),
+    ("no folder of several", [*RUN, "--output-dir", OUT / "no/further/o/"], [r'further/o: cannot create: the folder "\S+/no" does not exist$']),
     ("outputs into a file", [*RUN, "--output-dir", OUT / "x.npy"], ["x.npy: is no folder"]),
     ("dump into a file", ["verify", MODEL, *BIND, "--dump-dir", OUT / "x.npy"], ["x.npy: is no folder"]),
     ("stats into a folder", [*RUN, "--stats", OUT / "ck"], ["ck: is a folder"]),
@@ -134,7 +135,7 @@ limited("html, full", 1, ["report", OUT / "p.json", "--html", OUT / "full.html"]
 for command in (["compile", MODEL, *BIND, "-o", OUT / "full.kerf"], RUN, ["verify", MODEL, *BIND], TRAIN,
                 ["calibrate", "--devices=cpu:1"]):
     limited(f"{command[0]}, no place for temporary files", 0, command, 2,
-            ["gone: cannot write: No such file or directory", "TMPDIR"], GONE)
+            [r'gone: cannot write: the folder "\S+/gone" does not exist', "TMPDIR"], GONE)
 limited("stdout", 0, ["-c", f"kerf plan {MODEL} --dim batch=8 >/dev/full"], 5, ["stdout: cannot write: No space left"], tool="bash")
 limited("stdout, as JSON", 0, ["-c", f"kerf inspect {MODEL} --dim batch=8 --json >/dev/full"], 5, ["stdout: cannot write: No space left"],
         tool="bash")

@@ -109,7 +109,7 @@ model.graph.node[-1].output[0] = "scaled"
 model.graph.node.append(onnx.helper.make_node("Mul", ["scaled", "gamma"], [out.name], name="again"))
 onnx.save(model, OUT / "shared.onnx")
 shared = notes(OUT / "shared.onnx", "--batch-size=16")
-checks.expect("shared", len(shared) == 1 and 'trained for each by itself: "gamma" (2 nodes); --tied=NAME' in shared[0], str(shared))
+checks.expect("shared", len(shared) == 1 and 'trained for each by itself: "gamma" (2 parameters); --tied=NAME' in shared[0], str(shared))
 for tensor in model.graph.initializer:
     if tensor.name == "gamma":
         tensor.name = "val_9"

@@ -90,7 +90,21 @@ def main():
         same = kerf("generate", model, "--prompt-ids", ids(PROMPT), "--tokens=20", "--temperature=2", "--top-k=1")
         checks.expect(f"{kind}: the best of one", same.stdout.split() == [str(t) for t in wanted[:20]], same.stdout)
     check_processes(checks, folder)
+    check_times(checks, folder)
     checks.finish()
+
+
+def check_times(checks, folder):
+    """The steps of the prompt, those behind it, and the way from one program to the other, each apart."""
+    for name, flags in (("one program", []), ("two programs", ["--prompt-tokens=3"])):
+        package, prompt = folder / "times.kerf", ["--prompt-ids", ids(PROMPT), "--tokens=4"]
+        kerf("compile", folder / "gpt2.onnx", "--cache-length=16", *flags, "-o", package)
+        said, text = kerf("generate", package, *prompt).stderr.splitlines(), kerf("generate", package, *prompt, "--json").stdout
+        times = json.loads(text)
+        words = [line.split()[0] for line in said]
+        checks.expect(f"{name}: lines", words == (["prefill", "switch", "decode"] if flags else ["prefill", "decode"]), said)
+        checks.expect(f"{name}: seconds", times["prefill"]["tokens"] == 5 and times["decode"]["tokens"] == 3 and
+                      times["prefill"]["seconds"] > 0 and (times["switch"]["seconds"] > 0) == bool(flags), text)
 
 
 def check_processes(checks, folder):

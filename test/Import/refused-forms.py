@@ -35,7 +35,8 @@ for name, nodes, said, form in (
         ("values", [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["y"], name="where")], "operator NonZero with a computed input 0",
          "it is taken where it is a constant"),
         ("boxes", [node("NonMaxSuppression", ["x", "x"], ["y"], name="nms")], "operator NonMaxSuppression", "shapes must not depend on values"),
-        ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode", "exported for inference"),
+        ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode",
+         r"exported in training form: to run it, export it in inference form \(model.eval\(\) in PyTorch\) or give --as-inference; "),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
     extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,

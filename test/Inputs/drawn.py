@@ -87,4 +87,6 @@ for document, page in zip(sys.argv[1::2], sys.argv[2::2]):
         longest = max(sum(each["seconds"] for each in rank["instructions"]) for rank in root["ranks"])
         for (y, bars), rank in zip(sorted(rows.items()), root["ranks"]):
             assert len(bars) == len(rank["instructions"])
-            assert near(bars[-1][2] + bars[-1][3] - LEFT, sum(each["seconds"] for each in rank["instructions"]) / longest * (WIDTH - LEFT)), rank
+            # Behind a bar 0.6 stay free, but it has 0.2 at least.
+            end, length = bars[-1][2] + bars[-1][3] - LEFT, sum(each["seconds"] for each in rank["instructions"]) / longest * (WIDTH - LEFT)
+            assert -0.7 < end - length < 0.3, (end, length, rank)

@@ -67,10 +67,8 @@ static void refuseOwnJson(const std::string &path) {
         kUsage,
         path + ": is a plan, expected an ONNX model",
         {"--plan=" + path + " behind a model uses it; kerf report shows it"}};
-  for (const Schema &known :
-       {runSchema, machineSchema, trainSchema, verifySchema, inspectSchema,
-        checkpointSchema, explainSchema, whatIfSchema})
-    if (is(known))
+  for (const Schema *known : allSchemas)
+    if (is(*known))
       throw Failure{
           kUsage, path + ": is " + schema + ", expected an ONNX model", {}};
 }

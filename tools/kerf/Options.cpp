@@ -92,7 +92,8 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
          "Fix the degrees of the mesh: dp=2,tp=4,pp=1 (default: search)")
       ->group(group);
   app.add_option("--shard", o.shards,
-                 "Hint on values: 'REGEX=[{tp},{}]', repeatable")
+                 "Hint on values: 'REGEX=[{tp},{}]', repeatable; REGEX matches "
+                 "whole names")
       ->group(group);
   app.add_option("--precision", o.precision,
                  "Of matrix products and convolutions: f32, bf16, f16 (fp16) "
@@ -330,15 +331,15 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                      "default of train)")
       ->group(group);
   app.add_option("--trainable", o.trainable,
-                 "Train only weights whose name matches, repeatable; +REGEX: "
-                 "as well as what is trained by itself")
+                 "Train only weights whose whole name matches, repeatable, as "
+                 "'head.*'; +REGEX: as well as what is trained by itself")
       ->group(group);
   app.add_option("--frozen", o.frozen,
-                 "Do not train weights whose name matches, repeatable")
+                 "Do not train weights whose whole name matches, repeatable")
       ->group(group);
   app.add_option("--tied", o.tied,
                  "Vectors that are stored once and read by several nodes stay "
-                 "one where their name matches, repeatable")
+                 "one where their whole name matches, repeatable")
       ->group(group);
   app.add_option("--batch-norm", o.batchNorm,
                  "Statistics of the whole micro-batch (sync), of each rank's "

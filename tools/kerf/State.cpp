@@ -39,9 +39,31 @@ static std::map<std::string, int64_t> decoderDims(const Options &options,
   return bound;
 }
 
+/// A wrong name is why sizes stay open, so it is said first. (A sequence is
+/// known behind import, as an output for each element, NAME.0.)
+static void checkNames(const Options &options) {
+  StateOptions state = stateOptions(options);
+  ModelFacts facts;
+  std::string error;
+  if (state.pairs.empty() || !readModelFacts(options.model, facts, error))
+    return; // import says more
+  std::vector<std::string> inputs, outputs = facts.outputs;
+  for (const ModelValue &value : facts.inputs)
+    inputs.push_back(value.name);
+  for (const StatePair &pair : state.pairs)
+    if (llvm::any_of(facts.outputs, [&](const std::string &name) {
+          return llvm::StringRef(pair.output).starts_with(name + ".");
+        }))
+      outputs.push_back(pair.output);
+  if (error = checkStateNames(state, inputs, outputs); !error.empty())
+    throw Failure{kUsage, options.model + ": " + error, {}};
+}
+
 void kerf::tool::takeState(Options &options) {
   if (options.promptTokens && !options.cacheLength)
     throw Failure{kUsage, "--prompt-tokens needs --cache-length", {}};
+  if (!options.train && !isPackage(options.model))
+    checkNames(options);
   if (options.cacheLength == 0 || isPackage(options.model))
     return;
   if (options.states.empty())

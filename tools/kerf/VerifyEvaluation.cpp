@@ -2,6 +2,7 @@
 #include "VerifyEvaluation.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Format/HostCores.h"
 #include "kerf/Import/Import.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
@@ -20,9 +21,7 @@ constexpr double kInterpretedRate = 1e8, kUnfusedRate = 1.2e10;
 /// Elements per second of ops that are no products.
 constexpr double kInterpretedElementRate = 3e7, kElementRate = 2e8;
 
-static unsigned numCores() {
-  return std::max(1u, std::thread::hardware_concurrency());
-}
+static unsigned numCores() { return static_cast<unsigned>(hostCores().usable); }
 
 static CompilationOptions importOptions(const Options &options,
                                         bool simplified) {

@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 
 using namespace kerf::rt;
@@ -440,6 +442,38 @@ TEST(Library, ConvolutionOfOneDimension) {
           want[p * 3 + o] +=
               x.values[(p + k) * 2 + i] * w.values[(o * 2 + i) * 3 + k];
   expectNear(y.values, want, "conv1d");
+}
+
+/// Bytes of this process that may be executed and are of no file.
+size_t generatedCode() {
+  std::ifstream maps("/proc/self/maps");
+  size_t bytes = 0, begin = 0, end = 0;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("xp ") != std::string::npos && // rwxp, r-xp
+        line.find('/') == std::string::npos &&
+        line.find('[') == std::string::npos &&
+        std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) == 2)
+      bytes += end - begin;
+  return bytes;
+}
+
+// Code is generated when a call is prepared, not in the first step.
+TEST(Library, StepsGenerateNoCode) {
+  for (int64_t m : {2, 4, 15}) {
+    LibraryDesc desc = matmulOf({}, m, 24, 16);
+    desc.rhs = parameter(0);
+    Data a(m * 16, 1), b(16 * 24, 2), d(m * 24);
+    auto device = makeCpuDevice(0, 1, makeCpuPackCache());
+    auto call = device->prepare(desc, 0, [&](int64_t) {
+      return ParameterView{b.values.data(), 16 * 24, "w", nullptr};
+    });
+    auto scratch =
+        device->allocate(std::max<int64_t>(call->scratchBytes(), 1), "scratch");
+    void *buffers[] = {a.values.data(), nullptr, d.values.data()};
+    size_t before = generatedCode();
+    call->run(buffers, scratch->data);
+    EXPECT_EQ(generatedCode(), before) << m << " rows";
+  }
 }
 
 // Ranks that hold the same part share one packed copy.

@@ -2,6 +2,7 @@
 #include "device/cpu/Team.h"
 #include "device/Device.h"
 #include "device/cpu/OpenMP.h"
+#include "kerf/Format/HostCores.h"
 
 #include <gtest/gtest.h>
 
@@ -159,7 +160,7 @@ std::vector<std::set<int>> coresOfTeam() {
 }
 
 TEST(Team, BoundToACoreEach) {
-  if (!OpenMP::get().available() || std::thread::hardware_concurrency() < 2)
+  if (!OpenMP::get().available() || kerf::hostCores().allowed < 2)
     GTEST_SKIP() << "needs OpenMP and two cores";
   for (const char *name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
     if (std::getenv(name))
@@ -173,7 +174,7 @@ TEST(Team, BoundToACoreEach) {
     EXPECT_NE(cores[0], cores[1]);
   }).join();
   std::thread([] {
-    bindCpuTeam(std::thread::hardware_concurrency() - 1, 2); // one too many
+    bindCpuTeam(kerf::hostCores().allowed - 1, 2); // one too many
     EXPECT_GT(coresOfTeam()[0].size(), 1u);
   }).join();
   std::thread([] {

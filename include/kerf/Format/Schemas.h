@@ -46,6 +46,13 @@ inline constexpr Schema verifySchema{"kerf.verify", 1, ""};
 inline constexpr Schema inspectSchema{"kerf.inspect", 1, ""};
 inline constexpr Schema explainSchema{"kerf.explain", 1, ""};
 inline constexpr Schema whatIfSchema{"kerf.what-if", 1, ""};
+inline constexpr Schema generateSchema{"kerf.generate", 1, ""};
+
+/// All of them: no other file spells the name of one.
+inline constexpr const Schema *allSchemas[] = {
+    &packageSchema, &ranksSchema,      &planSchema,   &machineSchema,
+    &runSchema,     &checkpointSchema, &trainSchema,  &verifySchema,
+    &inspectSchema, &explainSchema,    &whatIfSchema, &generateSchema};
 
 enum class SchemaMatch { Same, OtherVersion, OtherFormat };
 

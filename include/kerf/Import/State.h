@@ -53,6 +53,12 @@ std::vector<StatePair> findStatePairs(const StateOptions &options,
                                       llvm::ArrayRef<std::string> inputs,
                                       llvm::ArrayRef<std::string> outputs);
 
+/// What is wrong with the names of the pairs that were given, with the closest
+/// ones that the model has; empty: nothing.
+std::string checkStateNames(const StateOptions &options,
+                            llvm::ArrayRef<std::string> inputs,
+                            llvm::ArrayRef<std::string> outputs);
+
 /// Sizes for the open dimensions of a decoder, by symbol: one sample, steps of
 /// `tokens` tokens (of input_ids), and a cache of `length` positions, of which
 /// a step of one token takes the last for itself. Dimensions that `dims` binds

@@ -243,10 +243,11 @@ static LogicalResult dropout(Node &node) {
       node.importer.noteAsInference();
     if (*training != 0 && ratio != 0.0 && forms != Forms::AsInference) {
       if (forms == Forms::Refuse)
-        return node.unsupported("operator Dropout in training mode",
-                                "the model is taken as exported for inference "
-                                "(model.eval() in PyTorch), and as that with "
-                                "option as-inference; training takes both");
+        return node.unsupported(
+            "operator Dropout in training mode",
+            "the model was exported in training form: to run it, export it in "
+            "inference form (model.eval() in PyTorch) or give option "
+            "as-inference; training takes both forms");
       if (!ratio || !(*ratio >= 0 && *ratio < 1))
         return node.error("ratio must be a constant in [0, 1)");
       if (node.wants(1))

@@ -437,10 +437,11 @@ static LogicalResult batchNorm(Node &node) {
     return batchNormOfBatch(node, epsilon, momentum);
   if (training &&
       node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
-    return node.unsupported("operator BatchNormalization in training mode",
-                            "the model is taken as exported for inference "
-                            "(model.eval() in PyTorch), and as that with "
-                            "option as-inference; training takes both");
+    return node.unsupported(
+        "operator BatchNormalization in training mode",
+        "the model was exported in training form: to run it, export it in "
+        "inference form (model.eval() in PyTorch) or give option as-inference; "
+        "training takes both forms");
   if (training && node.importer.trainingForms() ==
                       ImportOptions::TrainingForms::AsInference)
     node.importer.noteAsInference();

@@ -58,6 +58,9 @@ public:
     for (unsigned i = 0; i < main.getNumResults(); ++i)
       outputs.push_back(
           nameOf(main.getResultAttrOfType<StringAttr>(i, kNameAttr)));
+    if (std::string error = checkStateNames(options, inputs, outputs);
+        !error.empty())
+      return fail(error, true);
     std::vector<StatePair> pairs = findStatePairs(options, inputs, outputs);
     if (pairs.empty())
       return fail("no output is an input of the next step, as exporters name "
@@ -99,10 +102,6 @@ private:
                      ArrayRef<std::string> outputs) {
     const auto *input = llvm::find(inputs, pair.input);
     const auto *output = llvm::find(outputs, pair.output);
-    if (input == inputs.end())
-      return fail("option state: no input \"" + pair.input + "\"", true);
-    if (output == outputs.end())
-      return fail("option state: no output \"" + pair.output + "\"", true);
     BlockArgument past = main.getArgument(input - inputs.begin());
     auto number = static_cast<unsigned>(output - outputs.begin());
     Value value = block.getTerminator()->getOperand(number);

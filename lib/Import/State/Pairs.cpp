@@ -1,6 +1,8 @@
 //===- Pairs.cpp - which outputs are inputs of the next step --------------===//
 #include "kerf/Import/State.h"
 
+#include "kerf/Format/ClosestName.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -63,6 +65,32 @@ std::vector<StatePair> kerf::findStatePairs(const StateOptions &options,
   return pairs;
 }
 
+std::string kerf::checkStateNames(const StateOptions &options,
+                                  ArrayRef<std::string> inputs,
+                                  ArrayRef<std::string> outputs) {
+  auto missing = [](const char *kind, const std::string &name,
+                    ArrayRef<std::string> names,
+                    ArrayRef<std::string> others) -> std::string {
+    if (is_contained(names, name))
+      return {};
+    std::string message =
+        std::string("option state: no ") + kind + " \"" + name + "\"";
+    if (is_contained(others, name))
+      return message + ": pairs are OUTPUT=INPUT";
+    std::string close = closestName(name, names.vec());
+    return close.empty() ? message
+                         : message + ", did you mean \"" + close + "\"?";
+  };
+  for (const StatePair &pair : options.pairs) {
+    std::string error = missing("output", pair.output, outputs, inputs);
+    if (error.empty())
+      error = missing("input", pair.input, inputs, outputs);
+    if (!error.empty())
+      return error;
+  }
+  return {};
+}
+
 namespace {
 /// Sizes that are found, by symbol.
 class Binder {
@@ -117,10 +145,8 @@ kerf::bindDecoder(ArrayRef<ModelValue> inputs, ArrayRef<StatePair> pairs,
   // What a cache is long is the first open size behind the batch.
   for (const StatePair &pair : pairs) {
     const ModelValue *value = find(pair.input);
-    if (value == inputs.end()) {
-      error = "no input \"" + pair.input + "\" (option state)";
-      return {};
-    }
+    if (value == inputs.end()) // checkStateNames() says so
+      continue;
     for (auto [dim, known] : enumerate(value->dims))
       if (known.size < 0 && dim > 0) {
         binder.bind(*value, dim, past);

@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
 
+#include "kerf/Support/NamePattern.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -55,7 +56,7 @@ DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
     auto cuts = readCuts(hint.sharding, mesh);
     if (llvm::all_of(cuts, [](auto cut) { return cut.first == 1; }))
       continue;
-    llvm::Regex regex("^(" + hint.pattern + ")$");
+    llvm::Regex regex = namePattern(hint.pattern);
     auto look = [&](Value value) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
       if (!type || type.getRank() != static_cast<int64_t>(cuts.size()))
@@ -84,7 +85,7 @@ DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
 void Graph::applyHints(Value value, uint32_t node,
                        llvm::function_ref<LayoutId(size_t)> layoutOf) {
   for (const ShardHint &hint : options.hints) {
-    if (!llvm::Regex("^(" + hint.pattern + ")$").match(names[value]))
+    if (!namePattern(hint.pattern).match(names[value]))
       continue;
     bool any = false;
     std::string legal;
@@ -127,14 +128,16 @@ std::string kerf::plan::checkHints(func::FuncOp function,
                                    ArrayRef<ShardHint> hints) {
   for (const ShardHint &hint : hints) {
     std::string why;
-    llvm::Regex pattern("^(" + hint.pattern + ")$");
+    llvm::Regex pattern = namePattern(hint.pattern);
     if (!pattern.isValid(why))
       return "option shard: '" + hint.pattern +
              "' is not a regular expression: " + why;
     bool any = false;
     std::string examples;
+    std::vector<std::string> all;
     auto visit = [&](Value value) {
       any |= pattern.match(names[value]);
+      all.push_back(names[value].str());
       if (examples.size() < 100)
         examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
     };
@@ -142,9 +145,9 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     for (Operation &op : function.getBody().front())
       llvm::for_each(op.getResults(), visit);
     if (!any)
-      return "option shard: no value is named '" + hint.pattern +
-             "'\nnote: there are " + examples +
-             " and others; plan.json lists all";
+      return "option shard: no value is named '" + hint.pattern + "'" +
+             closestPattern(hint.pattern, all) + "\nnote: there are " +
+             examples + " and others; plan.json lists all";
   }
   return "";
 }

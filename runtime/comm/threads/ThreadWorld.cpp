@@ -6,9 +6,9 @@
 #include "ThreadWorld.h"
 
 #include "ThreadComm.h"
+#include "kerf/Format/HostCores.h"
 
 #include <algorithm>
-#include <thread>
 
 using namespace kerf::rt;
 
@@ -19,9 +19,8 @@ std::unique_ptr<World> kerf::rt::makeThreadWorld(const WorldSpec &spec) {
 ThreadWorld::ThreadWorld(const WorldSpec &worldSpec)
     : spec(worldSpec), notes(worldSpec.mesh.numRanks()) {
   int64_t ranks = spec.mesh.numRanks();
-  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   // Spinning helps only a waiter that does not take the core of a worker.
-  spinCount = ranks <= static_cast<int64_t>(cores) ? 2000 : 20;
+  spinCount = ranks <= hostCores().usable ? 2000 : 20;
   for (const CollectiveDesc &desc : spec.collectives) {
     checkCollective(desc, Mesh::sizeOf(desc.axes));
     for (int64_t rank = 0; rank < ranks; ++rank) {

@@ -9,6 +9,8 @@
 
 #include "kerf/rt/versions.h"
 
+#include <mutex>
+
 using namespace kerf::rt;
 
 static Dnnl openDnnl() {
@@ -37,6 +39,16 @@ const Dnnl &Dnnl::get() {
         "oneDNN is needed for matmul and convolution (package libdnnl2): " +
             dnnl.error);
   return dnnl;
+}
+
+void Dnnl::compileProducts() const {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    constexpr int64_t n = 4;
+    float zeros[n * n] = {}, result[n * n];
+    check(dnnl_sgemm('N', 'N', n, n, n, 1, zeros, n, zeros, n, 0, result, n),
+          "a product");
+  });
 }
 
 std::string kerf::rt::cpuLibraryVersion() {

@@ -51,6 +51,7 @@
   X(dnnl_primitive_create)                                                     \
   X(dnnl_primitive_destroy)                                                    \
   X(dnnl_primitive_execute)                                                    \
+  X(dnnl_sgemm)                                                                \
   X(dnnl_version)                                                              \
   X(dnnl_get_effective_cpu_isa)
 
@@ -66,6 +67,10 @@ struct Dnnl {
   static const Dnnl &get();
   /// Throws if `status` is a failure. `unimplemented` is told apart.
   static void check(dnnl_status_t status, const char *what);
+  /// For the implementations called "gemm" the library generates its code, of
+  /// all products, at the first one that runs, in some 40 ms: here instead, so
+  /// that no step does. Once.
+  void compileProducts() const;
   /// Whether it has bfloat16 on this CPU: it needs AVX-512 for that.
   bool hasBrainFloat() const {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==

@@ -31,6 +31,9 @@ bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr,
     for (size_t i = 0; i < fused; ++i)
       if (desc.postOps[i].operand.kind != Operand::None)
         return false;
+  if (desc.dtype == KERF_F32 && std::strstr(implementation, "gemm") &&
+      !std::strstr(implementation, "brg"))
+    dnnl.compileProducts();
   return allowReference || std::strncmp(implementation, "ref", 3) != 0;
 }
 
