@@ -202,11 +202,6 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
 
   findBatch(arguments);
-  for (const auto &[name, dim] : options.batchDims)
-    if (llvm::none_of(arguments, [name = name](const auto *input) {
-          return input->name() == name;
-        }))
-      usage(name, "option batch-dim: model has no input of this name");
   return report.issues.size() == issuesBefore;
 }
 
