@@ -13,7 +13,7 @@ def CloseRegions : Pass<"kerf-close-regions", "::mlir::ModuleOp"> {
     those that no plan names are gone where nothing else uses them.
 
     ```mlir
-    #cut = #dist.sharding<{"a"}>
+    #cut = #dist.sharding<{"tp"}>
     #map = affine_map<(i) -> (i)>
     func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}) -> (tensor<8xf32> {dist.sharding = #cut}) {
       %half = arith.constant 0.5 : f32
@@ -26,7 +26,7 @@ def CloseRegions : Pass<"kerf-close-regions", "::mlir::ModuleOp"> {
       return %r : tensor<8xf32>
     }
     // becomes
-    #cut = #dist.sharding<{"a"}>
+    #cut = #dist.sharding<{"tp"}>
     #map = affine_map<(i) -> (i)>
     func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}) -> (tensor<8xf32> {dist.sharding = #cut}) {
       %r = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"],
