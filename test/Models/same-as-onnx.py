@@ -25,8 +25,9 @@ from kerf_tests import Checks, fresh_folder, kerf
 OUT, BUILD, BLOCK = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
 B, S, D, H, F = 2, 16, 256, 8, 1024
 K = D // H
-# Bytes that a device may take: less than with one of the matrices whole.
-LIMITS = {2: 1_840_000, 4: 1_030_000}
+# Bytes that a device may take: with these the plans that are found, from either, cut every matrix. (On two devices the one
+# behind attention may be whole from 1,820,000 on as linalg, which lays out less: that sends a third less.)
+LIMITS = {2: 1_780_000, 4: 1_030_000}
 # In the order in which @block takes them, behind x.
 SHAPES = {"g1": (D,), "b1": (D,), "wqkv": (D, 3 * D), "bqkv": (3 * D,), "wo": (D, D), "bo": (D,), "g2": (D,), "b2": (D,),
           "wu": (D, F), "bu": (F,), "wd": (F, D), "bd": (D,)}
