@@ -288,10 +288,10 @@ private:
   }
   const OpChoices *own(std::unique_ptr<OpChoices> choices, mlir::Operation *op);
   bool hasSeveralUses(mlir::Value value) const;
-  /// What its uses fill by themselves has no layout of its own: it is made in
-  /// theirs, if that is one, so that nothing has to be changed for them.
-  std::optional<LayoutId> layoutOfFills(const Solution &solution,
-                                        mlir::Value value) const;
+  /// What its one use fills by itself has no layout of its own: it is made in
+  /// that of the use, so that nothing has to be changed for it.
+  std::optional<LayoutId> layoutOfFill(const Solution &solution,
+                                       mlir::Value value) const;
   /// The node that provides `value` to a use.
   ValueNode providerOf(mlir::Value value, bool throughShared) const;
   /// What a use reads: the value, or what is shared or gathered of it.

@@ -91,25 +91,18 @@ static bool canBeMadeIn(const dist::Layout &layout, const ShardingRule &rule,
                       });
 }
 
-std::optional<LayoutId> Graph::layoutOfFills(const Solution &solution,
-                                             Value value) const {
-  std::optional<LayoutId> wanted;
-  for (OpOperand &use : value.getUses()) {
-    if (!isFilledInPlace(use))
-      return std::nullopt;
-    LayoutId layout = operandLayout(solution, use);
-    if (wanted && *wanted != layout)
-      return std::nullopt;
-    wanted = layout;
-  }
-  if (wanted &&
-      canBeMadeIn(layouts[*wanted], rules.of(value.getDefiningOp()), candidate))
-    return wanted;
-  return std::nullopt;
+std::optional<LayoutId> Graph::layoutOfFill(const Solution &solution,
+                                            Value value) const {
+  if (!value.hasOneUse() || !isFilledInPlace(*value.use_begin()))
+    return std::nullopt;
+  LayoutId wanted = operandLayout(solution, *value.use_begin());
+  if (!canBeMadeIn(layouts[wanted], rules.of(value.getDefiningOp()), candidate))
+    return std::nullopt;
+  return wanted;
 }
 
 LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
-  if (std::optional<LayoutId> layout = layoutOfFills(solution, value))
+  if (std::optional<LayoutId> layout = layoutOfFill(solution, value))
     return *layout;
   ValueNode made = providerOf(value, false);
   return (*made.layouts)[solution[made.node]];
