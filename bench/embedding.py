@@ -5,8 +5,9 @@ What Kerf's passes cost on modules of other compilers. A net of layers, each a p
 residual sum and a scaling, is written as linalg, math and arith, and once more in nn. Of the first: microseconds for each op
 that kerf-propagate (from one annotation) and kerf-partition take, at a tenth of --ops and at --ops, so that growth shows, and
 what MLIR's verifier takes behind each of their passes, which a host may leave out (PassManager::enableVerifier). Of both, at
-a tenth and at four tenths of --ops: seconds of kerf-plan on four devices, and their ratio. Seconds of the clock as
---mlir-timing has them, the least of --repeat runs; sizes, and linalg and nn, alternate.
+a tenth and at four tenths of --ops: seconds of kerf-plan on four devices, and their ratio. Of passes it is seconds of the
+clock as --mlir-timing has them, of plans seconds of the processor, less what parsing takes (other work on the machine counts
+less); the least of --repeat runs; sizes, and linalg and nn, alternate.
 
 --growth: only whether both passes take more than G times as long on one module of --ops as on ten of a tenth, which is an
 error; seconds of the processor, less what parsing takes, so that other work on the machine counts less.
@@ -131,13 +132,12 @@ def main():
                                  "verifier_us_per_op": verifier})
         print(f"{ops:6} ops: kerf-propagate {propagate:.1f} us, kerf-partition {partition:.1f} us, the verifier behind their "
               f"passes {verifier:.1f} us for each op", flush=True)
-    plan = "builtin.module(kerf-plan{devices=4})"
     for ops in (small, 4 * small):
-        planned = {"linalg": [], "nn": []}
+        runs = {key: [] for key in itertools.product(("linalg", "nn"), ("", "kerf-plan{devices=4}"))}
         for _ in range(options.repeat):
-            for dialect, each in planned.items():
-                each.append(seconds(options.kerf_opt, module(ops, dialect, False), plan, ["PlanPass"])[0])
-        linalg, nn = (min(each) for each in planned.values())
+            for (dialect, pipeline), each in runs.items():
+                each.append(processor_seconds(options.kerf_opt, module(ops, dialect, False), pipeline))
+        linalg, nn = (min(runs[dialect, "kerf-plan{devices=4}"]) - min(runs[dialect, ""]) for dialect in ("linalg", "nn"))
         result["plan"].append({"ops": ops, "linalg_seconds": linalg, "nn_seconds": nn, "ratio": linalg / nn})
         print(f"{ops:6} ops: kerf-plan {linalg:.2f} s as linalg, {nn:.2f} s as nn: {linalg / nn:.2f}", flush=True)
     if options.json:

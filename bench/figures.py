@@ -54,7 +54,7 @@ the deadline), of the whole command with the model's import, and the gap that is
     "embedding": ("What passes cost in another compiler", """\
 Modules of linalg, math and arith: microseconds for each op, the least of the runs. Aimed at: kerf-propagate and
 kerf-partition together below 50 us, whatever the size. Then planning, as linalg beside the same net as nn; aimed at: a
-ratio of 1.2 or less.""", ["build/venv/bin/python", "bench/embedding.py", "--repeat", "10"]),
+ratio of 1.2 or less.""", ["build/venv/bin/python", "bench/embedding.py", "--repeat", "25"]),
     "gpu": ("One GPU beside PyTorch", """\
 bench/gpu/speed.py: in every round Kerf and PyTorch one right after the other; ratios above 1 are in Kerf's favour.
 Training: throughput against torch.compile with fused attention and fused AdamW. Inference at batch 1, replayed as a

@@ -56,9 +56,20 @@ public:
   /// The order with the smallest peak of live bytes.
   SmallVector<int64_t> order() {
     SmallVector<int64_t> best;
+    std::optional<int64_t> least; // the peak of the best, once it is asked for
     auto consider = [&](SmallVector<int64_t> next) {
-      if (best.empty() || peakBytes(next) < peakBytes(best))
+      if (best.empty()) {
         best = std::move(next);
+        return;
+      }
+      if (next == best) // as in a chain
+        return;
+      if (!least)
+        least = peakBytes(best);
+      if (int64_t peak = peakBytes(next); peak < *least) {
+        best = std::move(next);
+        least = peak;
+      }
     };
     for (bool late : {false, true}) {
       if (late && !placeGradients())
