@@ -136,7 +136,18 @@ ArrayRef<int64_t> shapeOf(Value value) {
   return type ? type.getShape() : ArrayRef<int64_t>();
 }
 
-FailureOr<Results> evaluateStructured(linalg::LinalgOp op, Operands operands) {
+/// Whether an op of a body multiplies a destination.
+bool multipliesDestination(linalg::LinalgOp op, Operation *inner) {
+  return isa<arith::MulFOp>(inner) &&
+         llvm::any_of(op.getRegionOutputArgs(), [&](BlockArgument argument) {
+           return llvm::is_contained(inner->getOperands(), argument);
+         });
+}
+
+/// `asBounds`: what destinations are multiplied by counts as at least 1, so
+/// that no product of some of the factors is larger than the result.
+FailureOr<Results> evaluateStructured(linalg::LinalgOp op, Operands operands,
+                                      bool asBounds = false) {
   llvm::SetVector<Value> captured;
   getUsedValuesDefinedAbove(op->getRegions(), captured);
   DenseMap<Value, double> outside;
@@ -174,6 +185,9 @@ FailureOr<Results> evaluateStructured(linalg::LinalgOp op, Operands operands) {
         SmallVector<double> x;
         for (Value operand : inner.getOperands())
           x.push_back(values.at(operand));
+        if (asBounds && multipliesDestination(op, &inner))
+          for (double &factor : x)
+            factor = maximum(std::fabs(factor), 1);
         std::optional<double> found = scalar(&inner, x);
         isKnown &= found.has_value();
         value = found.value_or(0);
@@ -448,6 +462,22 @@ FailureOr<Results> kerf::test::evaluateUpstream(Operation *op,
   return Results{std::move(result)};
 }
 
+/// Whether parts of a product may be infinite where the whole is 0 from an
+/// early factor on: infinity times 0 is no number.
+static bool mayOverflow(Operation *op, Operands operands) {
+  auto structured = dyn_cast<linalg::LinalgOp>(op);
+  if (!structured ||
+      llvm::none_of(*structured.getBlock(), [&](Operation &inner) {
+        return multipliesDestination(structured, &inner);
+      }))
+    return false;
+  auto bounds = evaluateStructured(structured, operands, /*asBounds=*/true);
+  return succeeded(bounds) && llvm::any_of(*bounds, [](const Tensor &bound) {
+           return !llvm::all_of(bound.data,
+                                [](double x) { return std::isfinite(x); });
+         });
+}
+
 static FailureOr<std::vector<Tensor>>
 runBlock(Block &block, DenseMap<Value, Tensor> &values, double *largest) {
   for (Operation &op : block.without_terminator()) {
@@ -463,6 +493,8 @@ runBlock(Block &block, DenseMap<Value, Tensor> &values, double *largest) {
       return failure();
     bool isComputed =
         !isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp>(op);
+    if (largest && mayOverflow(&op, operands))
+      *largest = INFINITY;
     for (auto [value, result] : llvm::zip_equal(op.getResults(), *results)) {
       if (isComputed && largest)
         for (double number : result.data)

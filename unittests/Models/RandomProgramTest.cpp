@@ -28,15 +28,7 @@ constexpr double kExact = 1e14;
 
 struct Counts {
   int planned = 0, sending = 0, stages = 0, masked = 0, once = 0;
-  int overflown = 0;
 };
-
-/// Whether a product that is 0 from an early factor on may be infinite in
-/// parts: factors of another part are large, and infinity times 0 is no number.
-bool isOverflow(StringRef planned, const Tensor &output) {
-  return planned.contains("partial prod") &&
-         !llvm::all_of(output.data, [](double x) { return std::isfinite(x); });
-}
 
 void count(ModuleOp module, Counts &counts) {
   bool masks = false, once = false, stages = false, sends = false;
@@ -65,7 +57,7 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
   auto expected = runUpstream(function, inputs, &largest);
   ASSERT_TRUE(succeeded(expected)) << program;
   if (largest > kExact)
-    return; // sums would depend on their order
+    return; // sums would depend on their order, products overflow in parts
 
   std::string planned;
   auto outputs = planAndRun(*module, inputs, random, seed, planned);
@@ -75,15 +67,10 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
   ++counts.planned;
   count(*module, counts);
   ASSERT_EQ((*outputs)->size(), expected->size());
-  for (size_t i = 0; i < expected->size(); ++i) {
-    if (isOverflow(planned, (**outputs)[i])) {
-      ++counts.overflown;
-      return;
-    }
+  for (size_t i = 0; i < expected->size(); ++i)
     ASSERT_LE(interpret::difference((**outputs)[i], (*expected)[i]), 1e-9)
         << "output " << i << "\n"
         << planned << textOf(*module);
-  }
 }
 
 TEST(RandomProgram, RanksComputeWhatOneDoes) {
@@ -93,7 +80,6 @@ TEST(RandomProgram, RanksComputeWhatOneDoes) {
   if (!forEachSeed(1, seeds,
                    [&](unsigned seed) { check(loaded.context, seed, counts); }))
     return;
-  EXPECT_LE(counts.overflown, static_cast<int>(seeds) / 2000);
   // What the test is about happens often.
   EXPECT_GE(counts.planned, static_cast<int>(seeds) * 8 / 10);
   EXPECT_GE(counts.sending, static_cast<int>(seeds) / 2);
