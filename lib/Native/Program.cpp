@@ -74,13 +74,23 @@ static llvm::Error readTypes(func::FuncOp function,
   return llvm::Error::success();
 }
 
-/// What passes tell each other about arguments is nothing to LLVM, whose
-/// translation would warn of each.
-static void dropArgumentAttrs(ModuleOp module) {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    function.removeArgAttrsAttr();
-    function.removeResAttrsAttr();
-  }
+/// What Kerf's phases tell each other about arguments and results is nothing to
+/// LLVM, whose translation would warn of each. Others' attributes stay.
+static void dropOwnAttrs(func::FuncOp function) {
+  auto isOwn = [](NamedAttribute attribute) {
+    StringRef name = attribute.getName();
+    return name.starts_with("kerf.") || name.starts_with("dist.");
+  };
+  auto rest = [&](DictionaryAttr all) {
+    SmallVector<NamedAttribute> kept;
+    if (all)
+      llvm::copy_if(all, std::back_inserter(kept), std::not_fn(isOwn));
+    return kept;
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.setArgAttrs(i, rest(function.getArgAttrDict(i)));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    function.setResultAttrs(i, rest(function.getResultAttrDict(i)));
 }
 
 llvm::Expected<std::unique_ptr<Program>> Program::create(ModuleOp module,
@@ -95,7 +105,8 @@ llvm::Expected<std::unique_ptr<Program>> Program::create(ModuleOp module,
   bool hasRanks = module.lookupSymbol(description);
   MLIRContext *context = module.getContext();
   prepare(context);
-  dropArgumentAttrs(module);
+  for (auto each : module.getOps<func::FuncOp>())
+    dropOwnAttrs(each);
   // Buffers of arguments are the caller's: bufferization may not write to them.
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (isa<TensorType>(function.getArgumentTypes()[i]))

@@ -47,4 +47,23 @@ func.func @f(%x: tensor<3xf64> {kerf.name = "angles"})
   }
 }
 
+TEST(NativeLower, AttributesOfTheHostStay) {
+  NativeContext native;
+  auto module = parseSourceString<ModuleOp>(R"(
+func.func @f(%x: tensor<3xf64> {kerf.name = "x", llvm.noundef})
+    -> tensor<3xf64> {
+  %y = arith.negf %x : tensor<3xf64>
+  return %y : tensor<3xf64>
+}
+func.func private @other(i64 {kerf.name = "n", llvm.zeroext}))",
+                                            &native.context);
+  ASSERT_TRUE(module);
+  auto program = native::Program::create(*module, "f");
+  ASSERT_TRUE(static_cast<bool>(program)) << toString(program.takeError());
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  EXPECT_NE(text.find("llvm.zeroext"), std::string::npos) << text;
+  EXPECT_EQ(text.find("kerf.name"), std::string::npos) << text;
+}
+
 } // namespace
