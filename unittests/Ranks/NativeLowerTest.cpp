@@ -1,6 +1,7 @@
 //===- NativeLowerTest.cpp - ops that upstream lowers on request ----------===//
 #include "NativeProgram.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Native/Native.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -63,7 +64,7 @@ func.func private @other(i64 {kerf.name = "n", llvm.zeroext}))",
   std::string text;
   llvm::raw_string_ostream(text) << *module;
   EXPECT_NE(text.find("llvm.zeroext"), std::string::npos) << text;
-  EXPECT_EQ(text.find("kerf.name"), std::string::npos) << text;
+  EXPECT_EQ(text.find(kNameAttr.str()), std::string::npos) << text;
 }
 
 } // namespace
