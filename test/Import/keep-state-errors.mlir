@@ -227,7 +227,7 @@ func.func @main(%q: tensor<1x1x2x2xf32> {kerf.name = "q"}, %k: tensor<1x1x2x2xf3
 
 // Positions are looked up in a table that the cache is longer than: the fourth
 // position is row 5 of 5.
-// expected-error @below {{a cache of 4 positions: looks up row 5 for the last one, in a table of 5}}
+// expected-error @below {{a cache of 4 positions, expected at most 3: looks up row 5 for the last one, in a table of 5}}
 module {
 func.func @main(%q: tensor<1x1x1x2xf32> {kerf.name = "q"}, %k: tensor<1x1x1x2xf32> {kerf.name = "k"},
     %m: tensor<1x4xi1> {kerf.name = "attention_mask"}, %i: tensor<1x1xi64> {kerf.name = "position_ids"},

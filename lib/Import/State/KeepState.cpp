@@ -262,11 +262,12 @@ private:
       for (const APInt &row : found.getValues<APInt>())
         if (row.getSExtValue() >= rows)
           return fail("a cache of " + Twine(length) +
-                          " positions: " + nodeOf(gather) + "looks up row " +
+                          " positions, expected at "
+                          "most " +
+                          Twine(length - 1 - row.getSExtValue() + rows) + ": " +
+                          nodeOf(gather) + "looks up row " +
                           Twine(row.getSExtValue()) +
-                          " for the last one, in a "
-                          "table of " +
-                          Twine(rows),
+                          " for the last one, in a table of " + Twine(rows),
                       /*isRequest=*/true);
     }
     replace(ids, positions(cast<RankedTensorType>(ids.getType())));
