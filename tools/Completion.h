@@ -83,6 +83,11 @@ inline std::string bashCompletion(const CLI::App &app,
     COMPREPLY=($(compgen -W "$commands" -- "$current"))
     return
   fi
+  # `--flag value` as `--flag=value`.
+  local before=${line%"$current"} previous
+  before=${before%"${before##*[![:space:]]}"}
+  previous=${before##*[[:space:]]}
+  [[ $current != -* && $previous == --* && $previous != *=* ]] && current=$previous=$current
   if [[ $current == --*=* ]]; then
     flag=${current%%=*}
     case $command:$flag in

@@ -275,8 +275,8 @@ void Step::noteUnclear() {
                     "tell): " +
                     names + "; option frozen=NAME leaves it as it is");
   if (std::string names = join(kept); !names.empty())
-    notes.push_back("not trained, though it may be a parameter (its use does "
-                    "not tell, its name is an exporter's): " +
+    notes.push_back("taken for a constant by its name, which is an exporter's "
+                    "(its use does not tell): " +
                     names + "; option trainable=+NAME trains it");
 }
 

@@ -65,6 +65,7 @@ PLAN = [  # name, arguments after the model, exit code, patterns
     ("devices-negative", ["--devices=-4"], 2, ["devices"]),
     ("devices-word", ["--devices=many"], 2, ["many"]),
     ("devices-kind", ["--devices=tpu:4"], 2, ["tpu"]),
+    ("devices-of-another-machine", ["--devices=cuda:0-3", "--machine=cpu"], 2, ["--machine=cpu describes ranks that share the cores", "cuda:0-3"]),
     ("14-mesh-zero", ["--devices=4", "--mesh=dp=0"], 2, ["dp", r"\b0\b"]),
     ("14-mesh-negative", ["--devices=4", "--mesh=dp=-2"], 2, ["dp", "-2"]),
     ("14-mesh-count", ["--devices=4", "--mesh=dp=3"], 2, [r"\b3\b", r"\b4\b"]),

@@ -68,7 +68,7 @@ model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float3
 model.graph.node.append(onnx.helper.make_node("Mul", ["before_scale", "val_9"], [out.name]))
 onnx.save(model, OUT / "scaled.onnx")
 clear = notes(OUT / "scaled.onnx", "--batch-size=16")
-UNCLEAR = "not trained, though it may be a parameter (its use does not tell, its name is an exporter's): \"val_9\"; --trainable=+NAME"
+UNCLEAR = "taken for a constant by its name, which is an exporter's (its use does not tell): \"val_9\"; --trainable=+NAME"
 KEPT = "note: leaves as it is, a constant: val_9 "
 checks.expect("constant", len(clear) == 2 and clear[0].startswith(KEPT + "(8)") and UNCLEAR in clear[1], str(clear))
 added = notes(OUT / "scaled.onnx", "--batch-size=16", "--trainable=+val_9")

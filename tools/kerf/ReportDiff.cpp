@@ -37,7 +37,7 @@ public:
             const std::string &second) {
     if (first.empty() && second.empty())
       return;
-    out << left(name) << right(first) << right(second)
+    out << left(name) << right(orDash(first)) << right(orDash(second))
         << (first == second ? "" : right("differs")) << "\n";
   }
   void number(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> path,
@@ -57,6 +57,9 @@ public:
   }
 
 private:
+  static std::string orDash(const std::string &text) {
+    return text.empty() ? "-" : text;
+  }
   static std::string left(llvm::StringRef text) {
     std::string cell = "  " + text.str();
     cell.resize(std::max<size_t>(cell.size() + 1, 34), ' ');

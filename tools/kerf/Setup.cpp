@@ -367,6 +367,13 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                    : parseDevices(o.devices).kind == "cuda" ? "h100-8"
                                                             : "cpu";
   p.machine = readMachine(result.machine, p.devices);
+  if (parseDevices(o.devices).kind == "cuda" && p.machine.cores > 0)
+    throw Failure{kUsage,
+                  "--machine=" + result.machine +
+                      " describes ranks that share the cores of a CPU, "
+                      "--devices=" +
+                      o.devices + " asks for GPUs",
+                  {}};
   if (std::string wrong = plan::parseMeshText(o.mesh, p.mesh); !wrong.empty())
     throw Failure{kUsage, spellFlags(wrong), {}};
   for (const std::string &text : o.shards) {
