@@ -92,18 +92,18 @@ private:
 };
 } // namespace
 
-/// prompt.json and prompt.so: a manifest of its own, which names the weights of
-/// the package.
-static llvm::Error writePrompt(const PromptProgram &prompt,
-                               const WeightPlan &own, bool hasWeights,
-                               FolderWriter &writer) {
-  json::Object manifest = buildManifest(prompt.module, prompt.contents, own);
-  manifest["program"] = "prompt.so";
+/// NAME.json and NAME.so: a manifest of its own, which names the weights of the
+/// package.
+static llvm::Error writeFurther(const FurtherProgram &program,
+                                const WeightPlan &own, bool hasWeights,
+                                FolderWriter &writer) {
+  std::string library = program.name + ".so";
+  json::Object manifest = buildManifest(program.module, program.contents, own);
+  manifest["program"] = library;
   if (hasWeights)
     manifest["weights"] = "weights.safetensors";
   json::Array before = writer.takeFiles();
-  if (llvm::Error error =
-          writer.write("prompt.so", prompt.contents.sharedObject))
+  if (llvm::Error error = writer.write(library, program.contents.sharedObject))
     return error;
   json::Array files = writer.takeFiles();
   for (const json::Value &file : before)
@@ -112,26 +112,29 @@ static llvm::Error writePrompt(const PromptProgram &prompt,
   manifest["files"] = std::move(files);
   writer.giveFiles(std::move(before));
   return writer.write(
-      "prompt.json",
+      program.name + ".json",
       llvm::formatv("{0:2}\n", json::Value(std::move(manifest))).str());
 }
 
 static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
-                               StringRef folder, const PromptProgram *prompt) {
+                               StringRef folder,
+                               MutableArrayRef<FurtherProgram> further,
+                               StringRef sizes) {
   auto weights = planWeights(module, contents.weightsInPlace);
   if (!weights)
     return weights.takeError();
   json::Object manifest = buildManifest(module, contents, *weights);
-  WeightPlan ofPrompt;
-  if (prompt) {
-    auto planned = planWeights(prompt->module, prompt->contents.weightsInPlace);
+  std::vector<WeightPlan> plans;
+  for (FurtherProgram &program : further) {
+    auto planned =
+        planWeights(program.module, program.contents.weightsInPlace);
     if (!planned)
       return planned.takeError();
-    ofPrompt = std::move(*planned);
-    shareWeights(*weights, ofPrompt);
-    if (!weights->tensors.empty())
-      manifest["weights"] = "weights.safetensors";
+    shareWeights(*weights, plans.emplace_back(std::move(*planned)));
   }
+  bool hasWeights = !weights->tensors.empty();
+  if (!further.empty() && hasWeights)
+    manifest["weights"] = "weights.safetensors";
   FolderWriter writer(folder);
   if (llvm::Error error = writer.write("program.so", contents.sharedObject))
     return error;
@@ -142,15 +145,17 @@ static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
       if (llvm::Error error = writer.write(cubinName(arch), bytes))
         return error;
   }
-  if (!weights->tensors.empty())
+  if (hasWeights)
     if (llvm::Error error = writer.write(
             "weights.safetensors", [&](llvm::raw_fd_ostream &stream) {
               return writeWeights(module, *weights, stream);
             }))
       return error;
-  if (prompt)
-    if (llvm::Error error =
-            writePrompt(*prompt, ofPrompt, !weights->tensors.empty(), writer))
+  for (auto [program, plan] : llvm::zip_equal(further, plans))
+    if (llvm::Error error = writeFurther(program, plan, hasWeights, writer))
+      return error;
+  if (!sizes.empty())
+    if (llvm::Error error = writer.write("sizes.json", sizes))
       return error;
   manifest["files"] = writer.takeFiles();
   if (!contents.plan.empty())
@@ -177,7 +182,9 @@ static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
 
 LogicalResult kerf::writePackage(ModuleOp module,
                                  const PackageContents &contents,
-                                 StringRef path, const PromptProgram *prompt) {
+                                 StringRef path,
+                                 MutableArrayRef<FurtherProgram> further,
+                                 StringRef sizes) {
   path = path.rtrim('/');
   SmallString<128> manifest(path);
   llvm::sys::path::append(manifest, "manifest.json");
@@ -190,7 +197,7 @@ LogicalResult kerf::writePackage(ModuleOp module,
                                        fs::perms::all_all))
     return kerf::emitProblem(module.getLoc(), failure(path, code));
   llvm::scope_exit cleanup([&] { fs::remove_directories(aside); });
-  if (llvm::Error error = writeFolder(module, contents, aside, prompt))
+  if (llvm::Error error = writeFolder(module, contents, aside, further, sizes))
     return kerf::emitProblem(module.getLoc(), std::move(error));
   if (auto code = moveIntoPlace(aside, path))
     return kerf::emitProblem(module.getLoc(), failure(path, code));

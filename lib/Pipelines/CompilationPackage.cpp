@@ -14,23 +14,25 @@
 using namespace mlir;
 using namespace kerf;
 
-Outcome Compilation::runPackage(StringRef path, Compilation *prompt) {
+Outcome Compilation::runPackage(StringRef path, ArrayRef<Further> further,
+                                StringRef sizes) {
   Timer timer(*this, "package");
   PackageContents contents;
   if (Outcome outcome = makeContents(contents); outcome != Outcome::Fine)
     return outcome;
-  PromptProgram second;
-  if (prompt) {
-    if (Outcome outcome = prompt->makeContents(second.contents);
+  std::vector<FurtherProgram> programs;
+  for (const auto &[name, compilation] : further) {
+    FurtherProgram &program = programs.emplace_back();
+    program.name = name;
+    program.module = compilation->module.get();
+    if (Outcome outcome = compilation->makeContents(program.contents);
         outcome != Outcome::Fine) {
-      lines.insert(lines.end(), prompt->lines.begin(), prompt->lines.end());
+      llvm::append_range(lines, compilation->lines);
       return outcome;
     }
-    second.module = prompt->module.get();
   }
   return withDiagnostics("packaging failed", [&] {
-    return writePackage(module.get(), contents, path,
-                        prompt ? &second : nullptr);
+    return writePackage(module.get(), contents, path, programs, sizes);
   });
 }
 

@@ -43,6 +43,8 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
   package->manifest = parseManifest(text->data(), text->size());
   package->checkFiles(skipHashes);
   package->checkParameters();
+  if (program == "manifest")
+    package->readSizes();
   auto missing = missingHostFeatures(package->manifest.targetFeatures);
   if (!missing.empty()) {
     std::string list;
@@ -54,6 +56,20 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
   }
   package->loadProgram();
   return package;
+}
+
+void Package::readSizes() {
+  auto listed =
+      std::find_if(manifest.files.begin(), manifest.files.end(),
+                   [](const FileEntry &f) { return f.path == "sizes.json"; });
+  if (listed == manifest.files.end())
+    return;
+  auto text = mapPackageFile(path + "/sizes.json");
+  sizes = parseSizes(text->data(), text->size(), manifest);
+  for (const Sizes::Program &each : sizes.programs)
+    if (!each.name.empty() && !hasProgram(each.name))
+      throw Error(KERF_BAD_PACKAGE,
+                  "sizes.json: no program \"" + each.name + "\"");
 }
 
 bool Package::hasProgram(const std::string &program) const {

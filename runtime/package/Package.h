@@ -9,6 +9,7 @@
 
 #include "Manifest.h"
 #include "Safetensors.h"
+#include "Sizes.h"
 #include "kerf/rt/program.h"
 
 #include <memory>
@@ -26,6 +27,7 @@ struct Package {
   Manifest manifest;
   std::vector<StoredTensor> stored;               ///< as manifest.parameters
   std::vector<kerf_program_function_t> functions; ///< as manifest.functions
+  Sizes sizes; ///< of the package's own program; none of the others
 
   /// Maps and checks everything. `skipHashes`: compare sizes only. `program`:
   /// that of NAME.json, beside that of manifest.json, on the same weights.
@@ -38,6 +40,7 @@ struct Package {
 private:
   void checkFiles(bool skipHashes);
   void checkParameters();
+  void readSizes();
   void loadProgram();
   void *program = nullptr;
   Safetensors weights;

@@ -358,6 +358,45 @@ kerf_status_t kerf_package_open_program(const kerf_package_t *package,
   });
 }
 
+int32_t kerf_package_num_open_dims(const kerf_package_t *package) {
+  return package ? static_cast<int32_t>(package->package->sizes.dims.size())
+                 : 0;
+}
+kerf_status_t kerf_package_open_dim(const kerf_package_t *package,
+                                    int32_t index, kerf_open_dim_t *dim) {
+  return guard([&] {
+    require(package && dim, "a pointer is null");
+    const auto &dims = package->package->sizes.dims;
+    require(index >= 0 && static_cast<size_t>(index) < dims.size(),
+            "dimension index out of range");
+    const OpenDim &own = dims[static_cast<size_t>(index)];
+    *dim = {own.name.c_str(),
+            own.inputAxes.data(),
+            own.outputAxes.data(),
+            own.sizes.data(),
+            static_cast<int32_t>(own.sizes.size()),
+            own.padded.data(),
+            static_cast<int32_t>(own.padded.size())};
+  });
+}
+kerf_status_t kerf_package_open_sizes(const kerf_package_t *package,
+                                      const int64_t *sizes,
+                                      const kerf_package_options_t *options,
+                                      kerf_package_t **program) {
+  return guard([&] {
+    require(package && sizes && program, "a pointer is null");
+    const Package &opened = *package->package;
+    require(!opened.sizes.dims.empty(), "the package has one program");
+    kerf_package_options_t full = completed(options);
+    const Sizes::Program &fitting = opened.sizes.programFor(
+        {sizes, sizes + opened.sizes.dims.size()});
+    *program = new kerf_package{
+        fitting.name.empty()
+            ? package->package
+            : Package::open(opened.path, full.skip_hashes != 0, fitting.name)};
+  });
+}
+
 void kerf_string_free(char *string) { std::free(string); }
 
 const char *kerf_runtime_version(void) {

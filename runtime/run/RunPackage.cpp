@@ -15,6 +15,7 @@
 #include "AtomicFile.h"
 #include "Convert.h"
 #include "JobCommand.h"
+#include "OpenSizes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,6 +58,15 @@ private:
   struct sigaction before = {};
 };
 
+struct Output {
+  std::string name;
+  kerf_dtype_t dtype;
+  std::vector<int64_t> shape;
+  const void *data;
+  size_t bytes;
+  HostTensor cut; ///< whose data it is, if it is not the session's
+};
+
 class Runner : public JobCommand {
 public:
   Runner(const RunOptions &options, JobScope &job, std::FILE *out,
@@ -85,6 +95,9 @@ private:
     return info;
   }
 
+  /// Of the last step, with as many rows as were given.
+  Output output(int32_t index);
+  void openProgram();
   void shareInputs();
   void countSamples(int64_t &samples, int64_t &tokens);
   /// Of --repeat: the steps' times, and what that makes per second.
@@ -94,9 +107,15 @@ private:
 
   const RunOptions &options;
   std::FILE *out;
-  PackageHandle package;
+  kerf_package_options_t packageOptions = {};
+  /// `whole`, where the folder has programs for several sizes, is what was
+  /// opened, and keeps `dims`; `package` is what runs.
+  PackageHandle whole, package;
+  std::vector<kerf_open_dim_t> dims;
+  std::vector<int64_t> sizes;
   std::vector<double> stepSeconds;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
+  std::vector<std::vector<int64_t>> inputShapes; // as given
   SessionHandle session;
 };
 
@@ -104,23 +123,45 @@ std::vector<int64_t> shapeOf(const kerf_tensor_info_t &info) {
   return {info.shape, info.shape + info.rank};
 }
 
+Output Runner::output(int32_t index) {
+  kerf_tensor_info_t info = outputInfo(index);
+  Output result = {info.name, info.dtype, shapeOf(info), nullptr, 0, {}};
+  check(kerf_session_get_output(session.get(), index, &result.data,
+                                &result.bytes));
+  std::vector<int64_t> shape = result.shape;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].output_axes[index] >= 0) {
+      int64_t &rows = shape[static_cast<size_t>(dims[d].output_axes[index])];
+      rows = rows / programSize(dims[d], sizes[d]) * sizes[d];
+    }
+  if (shape == result.shape)
+    return result;
+  auto begin = static_cast<const char *>(result.data);
+  result.cut = resized(
+      {result.dtype, result.shape, {begin, begin + result.bytes}}, shape);
+  result.shape = shape;
+  result.data = result.cut.data.data();
+  result.bytes = result.cut.data.size();
+  return result;
+}
+
 bool isNarrow(kerf_dtype_t dtype) {
   return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
 /// Floats of any type.
-std::vector<double> doubles(const kerf_tensor_info_t &info, const void *data) {
-  std::vector<double> values(info.bytes / kerf_dtype_size(info.dtype));
-  exactConversion(info.dtype, KERF_F64)(static_cast<const char *>(data),
+std::vector<double> doubles(const Output &output) {
+  std::vector<double> values(output.bytes / kerf_dtype_size(output.dtype));
+  exactConversion(output.dtype, KERF_F64)(static_cast<const char *>(output.data),
                                         reinterpret_cast<char *>(values.data()),
                                         static_cast<int64_t>(values.size()));
   return values;
 }
 
 /// Floats of at most 32 bits.
-std::vector<float> widened(const kerf_tensor_info_t &info, const void *data) {
-  std::vector<float> values(info.bytes / kerf_dtype_size(info.dtype));
-  exactConversion(info.dtype, KERF_F32)(static_cast<const char *>(data),
+std::vector<float> widened(const Output &output) {
+  std::vector<float> values(output.bytes / kerf_dtype_size(output.dtype));
+  exactConversion(output.dtype, KERF_F32)(static_cast<const char *>(output.data),
                                         reinterpret_cast<char *>(values.data()),
                                         static_cast<int64_t>(values.size()));
   return values;
@@ -131,14 +172,13 @@ InputSpec specOf(const kerf_tensor_info_t &info) {
 }
 
 void Runner::readInputs() {
-  std::vector<kerf_tensor_info_t> infos(
-      static_cast<size_t>(kerf_package_num_inputs(package.get())));
   std::vector<InputSpec> specs;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    check(
-        kerf_package_input(package.get(), static_cast<int32_t>(i), &infos[i]));
-    specs.push_back(specOf(infos[i]));
+  for (int32_t i = 0, n = kerf_package_num_inputs(package.get()); i < n; ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), i, &info));
+    specs.push_back(specOf(info));
   }
+  openSpecs(dims, specs);
   std::vector<std::optional<GivenInput>> given;
   std::string error;
   if (!matchInputs(options.inputs, specs, options.named(), given, error))
@@ -146,20 +186,46 @@ void Runner::readInputs() {
   if (!options.drawsInputs)
     if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);
-  for (size_t i = 0; i < infos.size(); ++i) {
+  if (!findSizes(dims, specs, given, sizes, error))
+    usage(error);
+  openProgram();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), static_cast<int32_t>(i), &info));
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (dims[d].input_axes[i] >= 0)
+        specs[i].shape[static_cast<size_t>(dims[d].input_axes[i])] = sizes[d];
+    inputShapes.push_back(specs[i].shape);
     if (given[i]) {
-      inputs.push_back(inputTensor(*given[i], specs[i]));
+      HostTensor &tensor =
+          inputs.emplace_back(inputTensor(*given[i], specs[i]));
+      if (tensor.shape != shapeOf(info))
+        tensor = resized(tensor, shapeOf(info));
       continue;
     }
     HostTensor &tensor = inputs.emplace_back();
-    tensor.dtype = infos[i].dtype;
-    tensor.shape = specs[i].shape;
-    tensor.data.resize(infos[i].bytes);
-    fillRandom(
-        infos[i].name, options.seed, infos[i].dtype,
-        static_cast<int64_t>(infos[i].bytes / kerf_dtype_size(infos[i].dtype)),
-        infos[i].range_low, infos[i].range_high, tensor.data.data());
+    tensor.dtype = info.dtype;
+    tensor.shape = shapeOf(info);
+    tensor.data.resize(info.bytes);
+    fillRandom(info.name, options.seed, info.dtype,
+               static_cast<int64_t>(info.bytes / kerf_dtype_size(info.dtype)),
+               info.range_low, info.range_high, tensor.data.data());
   }
+}
+
+/// Goes on with the program for the sizes that rank 0 has found.
+void Runner::openProgram() {
+  if (dims.empty())
+    return;
+  sizes.resize(dims.size());
+  if (job)
+    check(kerf_job_broadcast(job.get(), sizes.data(),
+                             sizes.size() * sizeof(int64_t)));
+  kerf_package_t *program = nullptr;
+  check(kerf_package_open_sizes(package.get(), sizes.data(), &packageOptions,
+                                &program));
+  whole = std::move(package);
+  package.reset(program);
 }
 
 /// Rank 0's inputs for all: files and numbers are read there alone.
@@ -207,17 +273,14 @@ void Runner::writeFiles() {
                ": cannot create: ", whyFailed(options.outputDir, errno)));
     std::vector<std::string> names = outputFiles();
     for (int32_t i = 0, n = static_cast<int32_t>(names.size()); i < n; ++i) {
-      kerf_tensor_info_t info = outputInfo(i);
-      const void *data;
-      size_t bytes;
-      check(kerf_session_get_output(session.get(), i, &data, &bytes));
+      Output given = output(i);
       std::string content;
-      if (options.widenOutputs && isNarrow(info.dtype)) {
-        std::vector<float> wide = widened(info, data);
-        formatNpy(KERF_F32, shapeOf(info), wide.data(),
+      if (options.widenOutputs && isNarrow(given.dtype)) {
+        std::vector<float> wide = widened(given);
+        formatNpy(KERF_F32, given.shape, wide.data(),
                   wide.size() * sizeof(float), content);
       } else {
-        formatNpy(info.dtype, shapeOf(info), data, bytes, content);
+        formatNpy(given.dtype, given.shape, given.data, given.bytes, content);
       }
       add(options.outputDir + "/" + names[i], content);
     }
@@ -245,16 +308,13 @@ void Runner::printSummary() {
   if (options.quiet)
     return;
   for (int32_t i = 0, n = kerf_package_num_outputs(package.get()); i < n; ++i) {
-    kerf_tensor_info_t info = outputInfo(i);
-    const void *data;
-    size_t bytes;
-    check(kerf_session_get_output(session.get(), i, &data, &bytes));
-    std::string line = cat(info.name, ": ", kerf_dtype_name(info.dtype), " ",
-                           shapeString(shapeOf(info)));
-    if ((info.dtype == KERF_F32 || info.dtype == KERF_F64 ||
-         isNarrow(info.dtype)) &&
-        bytes != 0) {
-      std::vector<double> values = doubles(info, data);
+    Output given = output(i);
+    std::string line = cat(given.name, ": ", kerf_dtype_name(given.dtype), " ",
+                           shapeString(given.shape));
+    if ((given.dtype == KERF_F32 || given.dtype == KERF_F64 ||
+         isNarrow(given.dtype)) &&
+        given.bytes != 0) {
+      std::vector<double> values = doubles(given);
       double low = values[0], high = values[0], sum = 0;
       for (double value : values) {
         low = std::min(low, value);
@@ -279,18 +339,17 @@ void Runner::printSummary() {
 /// not. Tokens: those of an input of ids, a row per sample.
 void Runner::countSamples(int64_t &samples, int64_t &tokens) {
   samples = tokens = 0;
-  for (int32_t i = 0, n = kerf_package_num_inputs(package.get()); i < n; ++i) {
-    kerf_tensor_info_t info;
-    check(kerf_package_input(package.get(), i, &info));
-    if (info.rank == 0)
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<int64_t> &shape = inputShapes[i];
+    if (shape.empty())
       continue;
-    if (samples != 0 && info.shape[0] != samples) {
+    if (samples != 0 && shape[0] != samples) {
       samples = tokens = 0;
       return;
     }
-    samples = info.shape[0];
-    if (info.rank == 2 && isInteger(info.dtype))
-      tokens = std::max(tokens, info.shape[0] * info.shape[1]);
+    samples = shape[0];
+    if (shape.size() == 2 && isInteger(inputs[i].dtype))
+      tokens = std::max(tokens, shape[0] * shape[1]);
   }
 }
 
@@ -336,7 +395,6 @@ void Runner::run() {
   preferShortSpins();
   if (options.repeat < 1)
     usage("option repeat must be at least 1");
-  kerf_package_options_t packageOptions = {};
   packageOptions.struct_size = sizeof(packageOptions);
   packageOptions.skip_hashes = options.skipHashes;
   kerf_session_options_t sessionOptions = {};
@@ -354,17 +412,20 @@ void Runner::run() {
   check(
       kerf_package_open(options.package.c_str(), &packageOptions, &rawPackage));
   package.reset(rawPackage);
+  dims = openDimsOf(rawPackage);
   if (job && kerf_package_num_ranks(rawPackage) != job.size())
     usage(cat(options.named(), ": has ", kerf_package_num_ranks(rawPackage),
               " ranks, the job has ", job.size(), " processes"));
   if (job.leads()) {
     checkFiles();
     readInputs();
+  } else {
+    openProgram();
   }
   shareInputs();
   sessionOptions.job = job.get();
   kerf_session_t *rawSession = nullptr;
-  check(kerf_session_create(rawPackage, &sessionOptions, &rawSession));
+  check(kerf_session_create(package.get(), &sessionOptions, &rawSession));
   session.reset(rawSession);
   for (size_t i = 0; i < inputs.size(); ++i)
     check(kerf_session_set_input(rawSession, static_cast<int32_t>(i),

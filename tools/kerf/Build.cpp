@@ -7,6 +7,7 @@
 #include "Progress.h"
 #include "Report.h"
 #include "Setup.h"
+#include "Sizes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -169,13 +170,22 @@ int kerf::tool::compile(const Options &options) {
     return kFine;
   require(compilation, compilation.runUntil("lower"));
   auto prompt = compilePrompt(options, compilation);
-  require(compilation, compilation.runPackage(options.output, prompt.get()));
+  OtherSizes others = compileOtherSizes(options, compilation);
+  std::vector<Compilation::Further> further;
+  if (prompt)
+    further.emplace_back("prompt", prompt.get());
+  for (auto &[name, program] : others.programs)
+    further.emplace_back(name, program.get());
+  require(compilation,
+          compilation.runPackage(options.output, further, others.json));
   progress.finish();
   PrintableStream out(llvm::outs());
   printPipelines(out, compilation, options);
   if (options.quiet)
     return kFine;
   printNotes(compilation, options);
+  for (const std::string &note : others.notes)
+    rt::say(stderr, "note: " + rt::printable(note) + "\n");
   out << options.output << ":";
   const char *separator = " ";
   for (const auto &[phase, seconds] : compilation.getTimes()) {

@@ -17,6 +17,7 @@
 #include "Output.h"
 #include "Report.h"
 #include "Setup.h"
+#include "Sizes.h"
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Cost/Machine.h"
@@ -330,6 +331,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                       *app.get_subcommand("plan"), options);
     refuseIdle(options, options.train || command == train);
+    takeSizes(options, /*takesSizes=*/command == compile);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != generate && command != train) {
       if (!options.model.empty())

@@ -74,7 +74,10 @@ void kerf::tool::compileInto(const std::string &package,
   require(compilation, compilation.runUntil("lower"));
   options.weightsInPlace = true;
   auto prompt = compilePrompt(options, compilation);
-  require(compilation, compilation.runPackage(package, prompt.get()));
+  std::vector<Compilation::Further> further;
+  if (prompt)
+    further.emplace_back("prompt", prompt.get());
+  require(compilation, compilation.runPackage(package, further));
   progress.finish();
   printNotes(compilation, options);
   const llvm::json::Object *plan = &compilation.getPlanJson();

@@ -35,7 +35,8 @@ void kerf::tool::addModel(CLI::App &app, Options &o) {
              for (std::string &binding : splitBindings(text))
                o.dims.push_back(std::move(binding));
          },
-         "Bind symbolic dimensions: NAME=SIZE,NAME=SIZE")
+         "Bind symbolic dimensions: NAME=SIZE,NAME=SIZE; compile also "
+         "takes NAME=LOW..HIGH and NAME=A,B,C")
       ->group("Model");
   app.add_option("--constant", o.constants,
                  "Bind an input that steers shapes: NAME=@FILE.npy or "

@@ -42,10 +42,18 @@ struct Devices {
   std::vector<int64_t> ids; ///< of GPUs, empty: 0..count-1
 };
 
+/// A dimension of which `kerf compile` is to take several sizes (Sizes.h).
+struct OpenSize {
+  std::string name;
+  std::vector<int64_t> sizes; ///< of the programs, ascending
+  int64_t low = 1;            ///< smaller ones are not asked for
+};
+
 struct Options {
   std::string model;
   // Binding the model.
   std::vector<std::string> dims, constants, batchDims;
+  std::vector<OpenSize> openSizes; ///< --dim of several sizes
   // State that stays on the ranks.
   std::vector<std::string> states;    ///< OUTPUT=INPUT or auto
   int64_t cacheLength = 0;            ///< 0: not given

@@ -33,6 +33,7 @@ struct Schema {
 
 inline constexpr Schema packageSchema{"kerf.package", 1,
                                       "compile the model again"};
+inline constexpr Schema sizesSchema{"kerf.sizes", 1, "compile the model again"};
 inline constexpr Schema ranksSchema{"kerf.ranks", 1, "lower the program again"};
 inline constexpr Schema planSchema{"kerf.plan", 1, "plan the model again"};
 inline constexpr Schema machineSchema{"kerf.machine", 2,
@@ -50,9 +51,10 @@ inline constexpr Schema generateSchema{"kerf.generate", 1, ""};
 
 /// All of them: no other file spells the name of one.
 inline constexpr const Schema *allSchemas[] = {
-    &packageSchema, &ranksSchema,      &planSchema,   &machineSchema,
-    &runSchema,     &checkpointSchema, &trainSchema,  &verifySchema,
-    &inspectSchema, &explainSchema,    &whatIfSchema, &generateSchema};
+    &packageSchema, &sizesSchema,   &ranksSchema,      &planSchema,
+    &machineSchema, &runSchema,     &checkpointSchema, &trainSchema,
+    &verifySchema,  &inspectSchema, &explainSchema,    &whatIfSchema,
+    &generateSchema};
 
 enum class SchemaMatch { Same, OtherVersion, OtherFormat };
 

@@ -42,8 +42,9 @@ struct PackageContents {
   bool weightsInPlace = false;
 };
 
-/// A second program in a package, on the same weights (docs/Package.md).
-struct PromptProgram {
+/// Another program in a package, on the same weights (docs/Package.md).
+struct FurtherProgram {
+  std::string name; ///< its files are NAME.json and NAME.so
   mlir::ModuleOp module;
   PackageContents contents;
 };
@@ -51,12 +52,14 @@ struct PromptProgram {
 /// Writes the folder `path` for a module that verifyLowered accepts. An
 /// existing package there is replaced; any other existing file or folder is an
 /// error, as are files that cannot be read or written (emitted at the module).
-/// Needs no more memory than the largest literal. `prompt`, if given, is of the
-/// same files of weights (kerf.files), and for CPUs.
-mlir::LogicalResult writePackage(mlir::ModuleOp module,
-                                 const PackageContents &contents,
-                                 llvm::StringRef path,
-                                 const PromptProgram *prompt = nullptr);
+/// Needs no more memory than the largest literal. `further` programs are of the
+/// same files of weights (kerf.files), and for CPUs. `sizes`: sizes.json as
+/// text, which says for what sizes each of them is; empty: none is written.
+mlir::LogicalResult
+writePackage(mlir::ModuleOp module, const PackageContents &contents,
+             llvm::StringRef path,
+             llvm::MutableArrayRef<FurtherProgram> further = {},
+             llvm::StringRef sizes = "");
 
 } // namespace kerf
 

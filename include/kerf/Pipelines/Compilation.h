@@ -125,9 +125,13 @@ public:
   Outcome runLower();
   void refineMemory();
   /// Writes the package folder `path`, under a temporary name first.
-  /// `prompt`: a compilation of the same model with more tokens in a step,
-  /// lowered, which becomes the package's second program.
-  Outcome runPackage(llvm::StringRef path, Compilation *prompt = nullptr);
+  /// `further`: compilations of the same model with other sizes, lowered, which
+  /// become programs of the package under these names; `sizes`: its sizes.json
+  /// (docs/Package.md).
+  using Further = std::pair<std::string, Compilation *>;
+  Outcome runPackage(llvm::StringRef path,
+                     llvm::ArrayRef<Further> further = {},
+                     llvm::StringRef sizes = "");
   /// Runs everything up to and including `phase` ("import" ... "lower";
   /// "autodiff" only in training): from import, or from the phase behind that
   /// of the IR from which the compilation continues.

@@ -281,6 +281,36 @@ kerf_status_t kerf_package_open_program(const kerf_package_t *package,
                                         const kerf_package_options_t *options,
                                         kerf_package_t **program);
 
+/* A dimension of inputs of which the package takes several sizes, by a program
+   for each of some (kerf compile --dim batch=1..8; docs/Package.md, Sizes).
+   Pointers live as long as the package. */
+typedef struct kerf_open_dim {
+  const char *name;
+  /* By input and by output: which of its axes has this size, in outputs perhaps
+     a multiple of it; -1: none. */
+  const int32_t *input_axes, *output_axes;
+  const int64_t *sizes; /* of the programs, ascending */
+  int32_t num_sizes;
+  /* Sizes that the program of the next larger one takes as well: rows of inputs
+     behind them may be anything that the model takes, and the same share of
+     rows of outputs is theirs. */
+  const int64_t *padded;
+  int32_t num_padded;
+} kerf_open_dim_t;
+/* 45, 46: None in packages of one program, and in the programs of sizes.
+   KERF_INVALID_ARGUMENT for an index out of range. */
+int32_t kerf_package_num_open_dims(const kerf_package_t *package);
+kerf_status_t kerf_package_open_dim(const kerf_package_t *package,
+                                    int32_t index, kerf_open_dim_t *dim);
+/* 47: The program for a size of each open dimension, which has that size or
+   more (its inputs say it). Sessions of programs do not share memory, but the
+   files that they map. KERF_INVALID_ARGUMENT, with the sizes that fit, where
+   none takes it. */
+kerf_status_t kerf_package_open_sizes(const kerf_package_t *package,
+                                      const int64_t *sizes,
+                                      const kerf_package_options_t *options,
+                                      kerf_package_t **program);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

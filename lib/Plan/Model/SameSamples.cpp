@@ -1,0 +1,217 @@
+//===- SameSamples.cpp - two programs, op by op ---------------------------===//
+#include "kerf/Plan/SameSamples.h"
+#include "kerf/Plan/BatchAnalysis.h"
+
+#include "kerf/Interfaces/AnyOp.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+class Comparison {
+public:
+  Comparison(func::FuncOp small, func::FuncOp large,
+             const llvm::StringMap<int64_t> &batchDims)
+      : small(small), large(large), rulesOfSmall(small), rulesOfLarge(large),
+        inSmall(small, batchDims, rulesOfSmall),
+        inLarge(large, batchDims, rulesOfLarge) {}
+
+  /// Empty, or what differs.
+  std::string run();
+  int64_t axisOf(Value value) const {
+    return inLarge.batchDim(value).value_or(-1);
+  }
+
+private:
+  bool isScaled(int64_t a, int64_t b) const {
+    return a * inLarge.batchSize() == b * inSmall.batchSize();
+  }
+  bool sameTypes(Value a, Value b) const;
+  bool sameAttributes(Operation *a, Operation *b) const;
+  bool sameConstants(Operation *a, Operation *b) const;
+  std::string compare(Operation *a, Operation *b);
+
+  func::FuncOp small, large;
+  OpRules rulesOfSmall, rulesOfLarge;
+  BatchAnalysis inSmall, inLarge;
+  llvm::DenseMap<Value, Value> partner; // in `large`, by value in `small`
+};
+
+std::string nameOf(Operation *op) {
+  ValueNames names(op->getParentOfType<func::FuncOp>());
+  std::string name = op->getNumResults() ? names[op->getResult(0)].str() : "";
+  return name + (name.empty() ? "" : ": ") + op->getName().getStringRef().str();
+}
+
+/// Equal but for the number of samples, which is in the same dimension.
+bool Comparison::sameTypes(Value a, Value b) const {
+  if (a.getType() == b.getType())
+    return inSmall.batchDim(a) == inLarge.batchDim(b);
+  auto here = dyn_cast<RankedTensorType>(a.getType());
+  auto there = dyn_cast<RankedTensorType>(b.getType());
+  std::optional<int64_t> batch = inSmall.batchDim(a);
+  if (!here || !there || !batch || batch != inLarge.batchDim(b) ||
+      here.getRank() != there.getRank() ||
+      here.getElementType() != there.getElementType() ||
+      here.getEncoding() != there.getEncoding())
+    return false;
+  for (int64_t dim = 0; dim < here.getRank(); ++dim) {
+    int64_t sizeA = here.getDimSize(dim), sizeB = there.getDimSize(dim);
+    if (dim == *batch ? !isScaled(sizeA, sizeB) : sizeA != sizeB)
+      return false;
+  }
+  return true;
+}
+
+/// Numbers of a list may be those of samples, in their dimension.
+bool sameButFor(ArrayRef<int64_t> a, ArrayRef<int64_t> b,
+                std::optional<int64_t> dim,
+                llvm::function_ref<bool(int64_t, int64_t)> isScaled) {
+  if (a.size() != b.size())
+    return false;
+  for (auto [index, pair] : llvm::enumerate(llvm::zip(a, b))) {
+    auto [x, y] = pair;
+    if (x != y && !(dim && static_cast<size_t>(*dim) == index && isScaled(x, y)))
+      return false;
+  }
+  return true;
+}
+
+bool Comparison::sameAttributes(Operation *a, Operation *b) const {
+  DictionaryAttr here = a->getAttrDictionary(), there = b->getAttrDictionary();
+  if (here == there)
+    return true;
+  if (here.size() != there.size() || a->getNumResults() != 1)
+    return false;
+  std::optional<int64_t> dim = inLarge.batchDim(b->getResult(0));
+  for (NamedAttribute attr : here) {
+    Attribute other = there.get(attr.getName());
+    auto list = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+    auto otherList = dyn_cast_or_null<DenseI64ArrayAttr>(other);
+    if (attr.getValue() != other &&
+        !(list && otherList &&
+          sameButFor(
+              list, otherList, dim,
+              [&](int64_t x, int64_t y) { return isScaled(x, y); })))
+      return false;
+  }
+  return true;
+}
+
+/// The same for each sample: what differs in size, in one dimension, repeats
+/// itself there.
+bool Comparison::sameConstants(Operation *a, Operation *b) const {
+  DenseElementsAttr here, there;
+  if (!matchPattern(a, m_Constant(&here)) ||
+      !matchPattern(b, m_Constant(&there)) ||
+      here.getElementType() != there.getElementType())
+    return false;
+  ArrayRef<int64_t> shapeA = here.getType().getShape();
+  ArrayRef<int64_t> shapeB = there.getType().getShape();
+  if (here.isSplat() && there.isSplat() && shapeA.size() == shapeB.size())
+    return here.getSplatValue<Attribute>() == there.getSplatValue<Attribute>();
+  std::optional<size_t> dim;
+  if (shapeA.size() != shapeB.size())
+    return false;
+  for (size_t d = 0; d < shapeA.size(); ++d)
+    if (shapeA[d] != shapeB[d]) {
+      if (dim)
+        return false;
+      dim = d;
+    }
+  if (!dim)
+    return here == there;
+  auto valuesA = here.getValues<Attribute>();
+  auto valuesB = there.getValues<Attribute>();
+  auto product = [](ArrayRef<int64_t> sizes) {
+    int64_t count = 1;
+    for (int64_t size : sizes)
+      count *= size;
+    return count;
+  };
+  int64_t outer = product(shapeA.take_front(*dim));
+  int64_t inner = product(shapeA.drop_front(*dim + 1));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      Attribute first = valuesA[o * shapeA[*dim] * inner + i];
+      for (int64_t row = 0; row < shapeA[*dim]; ++row)
+        if (valuesA[(o * shapeA[*dim] + row) * inner + i] != first)
+          return false;
+      for (int64_t row = 0; row < shapeB[*dim]; ++row)
+        if (valuesB[(o * shapeB[*dim] + row) * inner + i] != first)
+          return false;
+    }
+  return true;
+}
+
+std::string Comparison::compare(Operation *a, Operation *b) {
+  auto differs = [&](const char *how) { return nameOf(b) + " " + how; };
+  if (a->getName() != b->getName() ||
+      a->getNumOperands() != b->getNumOperands() ||
+      a->getNumResults() != b->getNumResults())
+    return differs("is another op where there are fewer samples");
+  for (auto [x, y] : llvm::zip(a->getOperands(), b->getOperands()))
+    if (partner.lookup(x) != y)
+      return differs("has other operands where there are fewer samples");
+  if (a->getNumRegions() || b->getNumRegions())
+    return differs("has a body");
+  if (a->hasTrait<OpTrait::ConstantLike>()) {
+    if (!sameConstants(a, b))
+      return differs("has other values where there are fewer samples");
+  } else {
+    if (!sameAttributes(a, b))
+      return differs("has other attributes where there are fewer samples");
+    for (auto [x, y] : llvm::zip(a->getResults(), b->getResults()))
+      if (!sameTypes(x, y))
+        return differs("has a size that depends on their number");
+  }
+  for (auto [x, y] : llvm::zip(a->getResults(), b->getResults()))
+    partner[x] = y;
+  return "";
+}
+
+std::string Comparison::run() {
+  if (inSmall.batchSize() < 2)
+    return "no input has a dimension of samples";
+  for (const BatchAnalysis *batch : {&inLarge, &inSmall})
+    if (!batch->breaks().empty()) {
+      const BatchAnalysis::Break &first = batch->breaks().front();
+      return nameOf(first.op) + " " + first.reason;
+    }
+  if (small.getNumArguments() != large.getNumArguments())
+    return "other inputs where there are fewer samples";
+  for (auto [x, y] : llvm::zip(small.getArguments(), large.getArguments())) {
+    if (!sameTypes(x, y))
+      return "an input has a size that depends on the number of samples";
+    partner[x] = y;
+  }
+  Block &first = small.getBody().front(), &second = large.getBody().front();
+  auto a = first.begin(), b = second.begin();
+  for (; a != first.end() && b != second.end(); ++a, ++b)
+    if (std::string wrong = compare(&*a, &*b); !wrong.empty())
+      return wrong;
+  if (a != first.end() || b != second.end())
+    return "other ops where there are fewer samples";
+  return "";
+}
+} // namespace
+
+std::optional<SampleAxes>
+kerf::plan::sameForEachSample(func::FuncOp small, func::FuncOp large,
+                              const llvm::StringMap<int64_t> &batchDims,
+                              std::string &why) {
+  Comparison comparison(small, large, batchDims);
+  why = comparison.run();
+  if (!why.empty())
+    return std::nullopt;
+  SampleAxes axes;
+  for (Value argument : large.getArguments())
+    axes.arguments.push_back(comparison.axisOf(argument));
+  for (Value result : large.getBody().front().getTerminator()->getOperands())
+    axes.results.push_back(comparison.axisOf(result));
+  return axes;
+}

@@ -1,0 +1,93 @@
+//===- OpenSizes.cpp - inputs of any size that a package takes ------------===//
+#include "OpenSizes.h"
+
+#include "../base/Types.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kerf::rt {
+
+std::vector<kerf_open_dim_t> openDimsOf(const kerf_package_t *package) {
+  std::vector<kerf_open_dim_t> dims(
+      static_cast<size_t>(kerf_package_num_open_dims(package)));
+  for (size_t d = 0; d < dims.size(); ++d) // no index is out of range
+    kerf_status_free(
+        kerf_package_open_dim(package, static_cast<int32_t>(d), &dims[d]));
+  return dims;
+}
+
+int64_t programSize(const kerf_open_dim_t &dim, int64_t size) {
+  return *std::lower_bound(dim.sizes, dim.sizes + dim.num_sizes, size);
+}
+
+void openSpecs(const std::vector<kerf_open_dim_t> &dims,
+               std::vector<InputSpec> &specs) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (const kerf_open_dim_t &dim : dims) {
+      if (dim.input_axes[i] < 0)
+        continue;
+      auto axis = static_cast<size_t>(dim.input_axes[i]);
+      specs[i].symbols.resize(specs[i].shape.size());
+      specs[i].shape[axis] = -1;
+      specs[i].symbols[axis] = dim.name;
+    }
+}
+
+bool findSizes(const std::vector<kerf_open_dim_t> &dims,
+               const std::vector<InputSpec> &specs,
+               const std::vector<std::optional<GivenInput>> &given,
+               std::vector<int64_t> &sizes, std::string &error) {
+  sizes.clear();
+  for (const kerf_open_dim_t &dim : dims) {
+    int64_t size = 0;
+    const InputSpec *teller = nullptr;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!given[i] || given[i]->file.empty() || dim.input_axes[i] < 0)
+        continue;
+      int64_t own = given[i]->shape[static_cast<size_t>(dim.input_axes[i])];
+      if (teller && own != size) {
+        error = cat(given[i]->file, ": dimension \"", dim.name,
+                    "\" of input \"", specs[i].name, "\" is ", own,
+                    ", by input \"", teller->name, "\" it is ", size);
+        return false;
+      }
+      size = own;
+      teller = &specs[i];
+    }
+    sizes.push_back(teller ? size : dim.sizes[dim.num_sizes - 1]);
+  }
+  return true;
+}
+
+/// With another number of rows in one axis.
+static HostTensor resizedAxis(const HostTensor &tensor, size_t axis,
+                              int64_t rows) {
+  HostTensor result = {tensor.dtype, tensor.shape, {}};
+  result.shape[axis] = rows;
+  size_t outer = 1, inner = kerf_dtype_size(tensor.dtype);
+  for (size_t d = 0; d < tensor.shape.size(); ++d)
+    (d < axis ? outer : inner) *=
+        d == axis ? 1 : static_cast<size_t>(tensor.shape[d]);
+  auto before = static_cast<size_t>(tensor.shape[axis]);
+  auto after = static_cast<size_t>(rows);
+  result.data.resize(outer * after * inner);
+  for (size_t o = 0; o < outer; ++o)
+    for (size_t row = 0; row < after; ++row)
+      std::memcpy(
+          result.data.data() + (o * after + row) * inner,
+          tensor.data.data() + (o * before + std::min(row, before - 1)) * inner,
+          inner);
+  return result;
+}
+
+HostTensor resized(const HostTensor &tensor,
+                   const std::vector<int64_t> &shape) {
+  HostTensor result = tensor;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (result.shape[axis] != shape[axis])
+      result = resizedAxis(result, axis, shape[axis]);
+  return result;
+}
+
+} // namespace kerf::rt
