@@ -126,8 +126,7 @@ static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
   json::Object manifest = buildManifest(module, contents, *weights);
   std::vector<WeightPlan> plans;
   for (FurtherProgram &program : further) {
-    auto planned =
-        planWeights(program.module, program.contents.weightsInPlace);
+    auto planned = planWeights(program.module, program.contents.weightsInPlace);
     if (!planned)
       return planned.takeError();
     shareWeights(*weights, plans.emplace_back(std::move(*planned)));

@@ -5,26 +5,30 @@
 // (Graph::Memory): its bound is a proof, but its solution may not fit.
 //
 // Idea: the Problem has a second resource, the estimate, which is close to what
-// is laid out without being a bound. Its limit is bisected: the lower it is,
-// the less the solution takes and the more it costs. Whether a solution fits is
-// judged by the prediction for it (StagePlan::memory), and at the end by what
-// is laid out for the best plan of all (Planning::runWithout): if that is too
-// much, predictions for this candidate are trusted less and it is looked at
-// again. Candidates that were only not searched because it was cheaper are
-// searched then. Bounds stay those of the first solution.
+// is laid out without being a bound. The lower its limit is, the less the
+// solution takes and the more it costs. Limits of the estimate are tried from
+// above downwards; the first whose solution fits gives the cheapest that does.
+// They are those of a grid which is the same for every memory limit, so that a
+// plan for less memory is among those that are looked at for more. Whether a
+// solution fits is judged by the prediction for it (StagePlan::memory), and at
+// the end by what is laid out for the best plan of all (Planning::runWithout):
+// if that is too much, predictions for this candidate are trusted less and it
+// is looked at again. Candidates that were only not searched because it was
+// cheaper are searched then. Bounds stay those of the first solution.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
 
+#include <cmath>
 #include <map>
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Solutions of one candidate that are looked at, in bisecting the estimate and
+/// Solutions of one candidate that are looked at, in limiting the estimate and
 /// in laying out.
-static constexpr int kSolutions = 12, kLaidOut = 6;
+static constexpr int kSolutions = 40, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
@@ -33,6 +37,61 @@ static constexpr double kGap = 0.01;
 static constexpr double kSeconds = 2;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
+
+namespace {
+/// Which limits of the estimate are tried.
+///
+/// Predictions differ from estimates by some tenths, so what fits begins in a
+/// band around where the limit is in proportion to it: there the grid is fine,
+/// and all of it is tried from above. Below, only every eighth limit is, until
+/// one fits; then those above that one.
+class EstimateScan {
+public:
+  /// `first`: the estimate of a solution that takes `excess` times the limit,
+  /// of a Problem with so many nodes: in large ones each solution takes long.
+  EstimateScan(double first, double excess, size_t nodes)
+      : step(std::log1p(nodes > 1500 ? 0.02 : 0.01)) {
+    double proportional = first / excess;
+    at = below(std::min(first, 1.25 * proportional));
+    endOfBand = below(0.85 * proportional);
+  }
+  int64_t limit() const {
+    return static_cast<int64_t>(std::exp(static_cast<double>(at) * step));
+  }
+  bool isOver() const { return over || at <= 0; }
+  /// The solution takes too much, which has this estimate: those of limits down
+  /// to that are the same.
+  void noteTooMuch(int64_t estimate) {
+    int64_t stride = at > endOfBand || isRefining ? 1 : 8;
+    lastTooMuch = at;
+    moveTo(std::min(at - stride, below(static_cast<double>(estimate))));
+  }
+  /// The solution fits; or there is none, nor for less. What the strides have
+  /// passed over is tried then.
+  void noteEnd() {
+    over = isRefining || at >= endOfBand || lastTooMuch - at <= 1;
+    isRefining = true;
+    end = at;
+    at = lastTooMuch - 1;
+  }
+
+private:
+  /// The largest limit of the grid below so many bytes.
+  int64_t below(double bytes) const {
+    return static_cast<int64_t>(
+               std::ceil(std::log(std::max(bytes, 1.0)) / step)) -
+           1;
+  }
+  void moveTo(int64_t next) {
+    at = next;
+    over |= isRefining && at <= end;
+  }
+
+  double step;
+  int64_t at = 0, endOfBand = 0, lastTooMuch = 0, end = 0;
+  bool over = false, isRefining = false;
+};
+} // namespace
 
 int64_t kerf::plan::peakOf(const StagePlan &stages) {
   int64_t peak = 0;
@@ -85,44 +144,35 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   if (!limit || fits(attempt) || isEnough())
     return;
 
-  // Estimates of what took too much, and of what there was no solution for.
   Solution &first =
       attempt.solved.hasSolution() ? attempt.solved.solution : attempt.cheapest;
   auto estimate = [&](const Solution &solution) {
     return cost::saturate(
         evaluate(graph.problem, solution).peaks[Graph::Estimate].amount);
   };
-  int64_t tooMuch = estimate(first), tooLittle = 0;
   // By how much the prediction is over the limit; unknown without a cut.
   double excess = 1.5;
-  auto lookAt = [&] {
-    if (attempt.stages.feasible)
-      excess = static_cast<double>(peakOf(attempt.stages)) /
-               (attempt.allowance * static_cast<double>(*limit));
-  };
-  lookAt();
+  if (attempt.stages.feasible)
+    excess = static_cast<double>(peakOf(attempt.stages)) /
+             (attempt.allowance * static_cast<double>(*limit));
   std::string reason = attempt.summary.reason;
   int64_t peak = attempt.summary.peakMemoryBytes;
   Attempt best, smallest;
   bool found = false;
-  for (int tries = 0;
-       tries < kSolutions && tooMuch - tooLittle > tooMuch / 400 && !isEnough();
+  EstimateScan scan(static_cast<double>(estimate(first)), excess,
+                    graph.problem.nodes.size());
+  for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
        ++tries) {
-    int64_t tried = tooLittle + (tooMuch - tooLittle) / 2;
-    if (tooLittle == 0)
-      tried = static_cast<int64_t>(0.99 * static_cast<double>(tooMuch) /
-                                   std::min(excess, 4.0));
-    graph.limitEstimate(tried);
+    graph.limitEstimate(scan.limit());
     again();
     if (!attempt.solved.hasSolution()) {
       if (attempt.solved.statistics.stoppedBy == "cutoff")
         break; // the more so with less memory
-      tooLittle = tried;
+      scan.noteEnd();
       continue;
     }
     if (!fits(attempt)) {
-      tooMuch = std::min(tried, estimate(attempt.solved.solution));
-      lookAt();
+      scan.noteTooMuch(estimate(attempt.solved.solution));
       int64_t own = peakOf(attempt.stages);
       if (own > 0 && own < attempt.rejectedPeak &&
           (smallest.solved.solution.empty() || own < peakOf(smallest.stages))) {
@@ -131,7 +181,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
       }
       continue;
     }
-    tooLittle = tried;
+    scan.noteEnd();
     if (!found || attempt.summary.cost < best.summary.cost) {
       best.solved = attempt.solved;
       best.stages = attempt.stages;

@@ -53,7 +53,8 @@ std::vector<int32_t> parseAxes(const JsonReader &in,
   if (!in.raw().is_object())
     in.fail("expected an object");
   std::vector<int32_t> axes(tensors.size(), -1);
-  for (const auto &[name, axis] : in.raw().items()) {
+  for (const auto &member : in.raw().items()) {
+    const std::string &name = member.key();
     auto found =
         std::find_if(tensors.begin(), tensors.end(),
                      [&](const GlobalTensor &t) { return t.name == name; });
@@ -69,8 +70,8 @@ std::vector<int32_t> parseAxes(const JsonReader &in,
 std::vector<int64_t> parseAscending(const JsonReader &in) {
   std::vector<int64_t> sizes;
   for (size_t i = 0, n = in.size(); i < n; ++i)
-    sizes.push_back(in[i].integer(i ? sizes.back() + 1 : 1,
-                                  JsonReader::maxInteger));
+    sizes.push_back(
+        in[i].integer(i ? sizes.back() + 1 : 1, JsonReader::maxInteger));
   return sizes;
 }
 
@@ -111,9 +112,8 @@ Sizes kerf::rt::parseSizes(const char *text, size_t bytes,
   if (!wrong.empty())
     throw Error(KERF_OTHER_VERSION, in["schema"].where() + ": " + wrong);
   Sizes sizes;
-  sizes.dims = in.list<OpenDim>("dims", [&](const JsonReader &dim) {
-    return parseDim(dim, manifest);
-  });
+  sizes.dims = in.list<OpenDim>(
+      "dims", [&](const JsonReader &dim) { return parseDim(dim, manifest); });
   sizes.programs =
       in.list<Sizes::Program>("programs", [&](const JsonReader &program) {
         Sizes::Program result{program.stringOr("name", ""),

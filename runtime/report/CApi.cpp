@@ -388,8 +388,8 @@ kerf_status_t kerf_package_open_sizes(const kerf_package_t *package,
     const Package &opened = *package->package;
     require(!opened.sizes.dims.empty(), "the package has one program");
     kerf_package_options_t full = completed(options);
-    const Sizes::Program &fitting = opened.sizes.programFor(
-        {sizes, sizes + opened.sizes.dims.size()});
+    const Sizes::Program &fitting =
+        opened.sizes.programFor({sizes, sizes + opened.sizes.dims.size()});
     *program = new kerf_package{
         fitting.name.empty()
             ? package->package

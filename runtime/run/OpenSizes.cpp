@@ -74,10 +74,10 @@ static HostTensor resizedAxis(const HostTensor &tensor, size_t axis,
   result.data.resize(outer * after * inner);
   for (size_t o = 0; o < outer; ++o)
     for (size_t row = 0; row < after; ++row)
-      std::memcpy(
-          result.data.data() + (o * after + row) * inner,
-          tensor.data.data() + (o * before + std::min(row, before - 1)) * inner,
-          inner);
+      std::memcpy(result.data.data() + (o * after + row) * inner,
+                  tensor.data.data() +
+                      (o * before + std::min(row, before - 1)) * inner,
+                  inner);
   return result;
 }
 

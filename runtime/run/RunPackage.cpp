@@ -152,18 +152,20 @@ bool isNarrow(kerf_dtype_t dtype) {
 /// Floats of any type.
 std::vector<double> doubles(const Output &output) {
   std::vector<double> values(output.bytes / kerf_dtype_size(output.dtype));
-  exactConversion(output.dtype, KERF_F64)(static_cast<const char *>(output.data),
-                                        reinterpret_cast<char *>(values.data()),
-                                        static_cast<int64_t>(values.size()));
+  exactConversion(output.dtype,
+                  KERF_F64)(static_cast<const char *>(output.data),
+                            reinterpret_cast<char *>(values.data()),
+                            static_cast<int64_t>(values.size()));
   return values;
 }
 
 /// Floats of at most 32 bits.
 std::vector<float> widened(const Output &output) {
   std::vector<float> values(output.bytes / kerf_dtype_size(output.dtype));
-  exactConversion(output.dtype, KERF_F32)(static_cast<const char *>(output.data),
-                                        reinterpret_cast<char *>(values.data()),
-                                        static_cast<int64_t>(values.size()));
+  exactConversion(output.dtype,
+                  KERF_F32)(static_cast<const char *>(output.data),
+                            reinterpret_cast<char *>(values.data()),
+                            static_cast<int64_t>(values.size()));
   return values;
 }
 

@@ -17,7 +17,11 @@ static std::vector<std::string> splitBindings(const std::string &text) {
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     std::string part = text.substr(begin, end - begin);
-    if (parts.empty() || parts.back().find('=') != std::string::npos)
+    // A further size of the binding before it, or the begin of a name with a
+    // comma.
+    bool isSize = part.find_first_not_of("0123456789") == std::string::npos;
+    if (parts.empty() ||
+        (!isSize && parts.back().find('=') != std::string::npos))
       parts.push_back(part);
     else
       parts.back() += "," + part;

@@ -37,7 +37,7 @@ public:
             const std::string &second) {
     if (first.empty() && second.empty())
       return;
-    out << left(name) << right(orDash(first)) << right(orDash(second))
+    out << left(name) << right(first) << right(second)
         << (first == second ? "" : right("differs")) << "\n";
   }
   void number(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> path,
@@ -57,9 +57,6 @@ public:
   }
 
 private:
-  static std::string orDash(const std::string &text) {
-    return text.empty() ? "-" : text;
-  }
   static std::string left(llvm::StringRef text) {
     std::string cell = "  " + text.str();
     cell.resize(std::max<size_t>(cell.size() + 1, 34), ' ');
@@ -184,9 +181,10 @@ std::map<std::string, double> collectivesOf(const Document &document,
 std::map<std::string, std::string> shardingsOf(const Document &document) {
   std::map<std::string, std::string> result;
   const json::Array *values = document.root.getArray("values");
-  for (const json::Value &value : values ? *values : json::Array())
-    result[textAt(value.getAsObject(), "name")] =
-        textAt(value.getAsObject(), "sharding");
+  for (const json::Value &value : values ? *values : json::Array()) {
+    std::string text = textAt(value.getAsObject(), "sharding");
+    result[textAt(value.getAsObject(), "name")] = text.empty() ? "whole" : text;
+  }
   return result;
 }
 

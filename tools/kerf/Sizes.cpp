@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "Sizes.h"
 
+#include "Explain.h"
 #include "Files.h"
 #include "Setup.h"
 
@@ -17,6 +18,7 @@
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Plan/SameSamples.h"
 
+#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -27,7 +29,7 @@ namespace json = llvm::json;
 /// Programs of one package: each is compiled, and takes some megabytes.
 static constexpr size_t kMaxPrograms = 32;
 
-static std::string quoted(const std::string &name) {
+static std::string inQuotes(const std::string &name) {
   return "\"" + name + "\"";
 }
 
@@ -86,14 +88,14 @@ static void requireDim(const Options &options, const OpenSize &open) {
     }
     if (times > 1)
       throw Failure{kUsage,
-                    "--dim: " + quoted(open.name) + " is in input " +
-                        quoted(input.name) +
+                    "--dim: " + inQuotes(open.name) + " is in input " +
+                        inQuotes(input.name) +
                         " more than once, so it has one size",
                     {}};
   }
   if (!llvm::is_contained(names, open.name))
     throw Failure{kUsage,
-                  "--dim: no input has a dimension " + quoted(open.name) +
+                  "--dim: no input has a dimension " + inQuotes(open.name) +
                       ", there are: " +
                       (names.empty() ? "none" : llvm::join(names, ", ")),
                   {}};
@@ -111,12 +113,12 @@ void kerf::tool::takeSizes(Options &options, bool takesSizes) {
                         "': several sizes are for kerf compile, whose package "
                         "takes each of them",
                     {}};
-    const char *flag = options.train             ? "--train"
-                       : options.cacheLength     ? "--cache-length"
-                       : !options.states.empty() ? "--state"
+    const char *flag = options.train               ? "--train"
+                       : options.cacheLength       ? "--cache-length"
+                       : !options.states.empty()   ? "--state"
                        : !options.planFile.empty() ? "--plan"
-                       : !options.from.empty()   ? "--from"
-                                                 : nullptr;
+                       : !options.from.empty()     ? "--from"
+                                                   : nullptr;
     if (flag)
       throw Failure{kUsage,
                     std::string(flag) + ": for one size, --dim has '" +
@@ -175,10 +177,11 @@ public:
   json::Object axesOfInputs(const std::string &name) const;
 
 private:
+  std::string whyNoSamples(size_t dim) const;
   std::unique_ptr<Compilation> import(const Sizes &sizes) const;
-  /// Empty if `small` is taken by the program of `large`.
-  std::string compare(size_t dim, const Sizes &small,
-                      const Compilation &large, Found &found) const;
+  /// Empty if `small` is taken by the program of `large`, or why it is not.
+  std::string compare(size_t dim, const Sizes &small, const Compilation &large,
+                      Found &found) const;
 
   const Options &options;
   std::vector<ModelValue> inputs;
@@ -227,24 +230,29 @@ std::unique_ptr<Compilation> SizeFinder::import(const Sizes &sizes) const {
   return compilation;
 }
 
-static mlir::func::FuncOp mainOf(const Compilation &compilation) {
-  return *compilation.getModule().getOps<mlir::func::FuncOp>().begin();
+static mlir::func::FuncOp mainOf(mlir::ModuleOp module) {
+  return *module.getOps<mlir::func::FuncOp>().begin();
 }
 
 std::string SizeFinder::compare(size_t dim, const Sizes &small,
-                                const Compilation &large,
-                                Found &found) const {
+                                const Compilation &large, Found &found) const {
   const std::string &name = options.openSizes[dim].name;
-  std::unique_ptr<Compilation> imported = import(small);
-  mlir::func::FuncOp function = mainOf(large);
+  // Types and attributes are compared, which are one context's.
+  std::string text;
+  llvm::raw_string_ostream(text) << import(small)->getModule();
+  auto imported = mlir::parseSourceString<mlir::ModuleOp>(
+      text, large.getModule().getContext());
+  if (!imported)
+    throw Failure{kInternal, options.model + ": IR that cannot be read", {}};
+  mlir::func::FuncOp function = mainOf(large.getModule());
   llvm::StringMap<int64_t> batchDims;
   for (const std::string &text : options.batchDims) {
     auto [input, axis] = parseBinding(text, "--batch-dim");
     batchDims[input] = axis;
   }
   std::string why;
-  auto axes = plan::sameForEachSample(mainOf(*imported), function, batchDims,
-                                      why);
+  auto axes =
+      plan::sameForEachSample(mainOf(*imported), function, batchDims, why);
   if (!axes)
     return why;
   auto nameOf = [](mlir::Attribute attr) {
@@ -256,12 +264,32 @@ std::string SizeFinder::compare(size_t dim, const Sizes &small,
     auto known = llvm::find_if(
         inputs, [&](const ModelValue &value) { return value.name == input; });
     if (known == inputs.end() || axisIn(*known, name) != axis)
-      return "input " + quoted(input) + " is not one of samples along it";
+      return "input " + inQuotes(input) + " is not one of samples along it";
   }
   for (auto [index, axis] : llvm::enumerate(axes->results))
     if (axis >= 0)
       found.outputs[nameOf(function.getResultAttr(static_cast<unsigned>(index),
                                                   kNameAttr))] = axis;
+  return "";
+}
+
+/// Empty, or why the dimension is not that of samples, whose rows alone do not
+/// see each other.
+std::string SizeFinder::whyNoSamples(size_t dim) const {
+  const std::string &name = options.openSizes[dim].name;
+  std::unique_ptr<Compilation> largest = import(combinations().back());
+  mlir::func::FuncOp function = mainOf(largest->getModule());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto called = function.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
+    auto samples =
+        function.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
+    for (const ModelValue &input : inputs)
+      if (int64_t axis = axisIn(input, name);
+          input.name == called.getValue() && axis >= 0 &&
+          (!samples || samples.getInt() != axis))
+        return "it does not count samples, which alone are known not to see "
+               "each other";
+  }
   return "";
 }
 
@@ -273,7 +301,6 @@ SizeFinder::Found SizeFinder::find(size_t dim) {
   for (const Sizes &sizes : combinations())
     if (sizes[dim] == open.sizes.back())
       others.push_back(sizes);
-  std::set<int64_t> refused;
   for (int64_t target : open.sizes) {
     int64_t begin = std::max<int64_t>(2, open.low);
     for (int64_t size : open.sizes)
@@ -281,6 +308,8 @@ SizeFinder::Found SizeFinder::find(size_t dim) {
         begin = std::max(begin, size + 1);
     if (begin >= target)
       continue;
+    if (found.why = whyNoSamples(dim); !found.why.empty())
+      return found;
     std::vector<std::unique_ptr<Compilation>> large;
     for (Sizes sizes : others) {
       sizes[dim] = target;
@@ -309,14 +338,15 @@ OtherSizes kerf::tool::compileOtherSizes(const Options &options,
   json::Array programs;
   std::vector<Sizes> all = finder.combinations();
   for (const Sizes &sizes : all) {
-    json::Object &entry = *programs.emplace_back(json::Object()).getAsObject();
-    entry["sizes"] = json::Array(sizes);
-    if (sizes == all.back())
-      continue; // the package's own
+    if (sizes == all.back()) { // the package's own
+      programs.push_back(json::Object{{"sizes", json::Array(sizes)}});
+      continue;
+    }
     std::string name = "program";
     for (int64_t size : sizes)
       name += "-" + std::to_string(size);
-    entry["name"] = name;
+    programs.push_back(
+        json::Object{{"name", name}, {"sizes", json::Array(sizes)}});
     CompilationOptions compile = compilationOptions(finder.optionsFor(sizes));
     compile.weightsInPlace = options.weightsInPlace;
     auto program = std::make_unique<Compilation>(std::move(compile));
@@ -326,7 +356,7 @@ OtherSizes kerf::tool::compileOtherSizes(const Options &options,
   json::Array dims;
   for (auto [index, open] : llvm::enumerate(options.openSizes)) {
     SizeFinder::Found found = finder.find(index);
-    std::string note = "dimension " + quoted(open.name) + ": programs for " +
+    std::string note = "dimension " + inQuotes(open.name) + ": programs for " +
                        llvm::join(llvm::map_range(open.sizes,
                                                   [](int64_t size) {
                                                     return std::to_string(size);
@@ -337,17 +367,15 @@ OtherSizes kerf::tool::compileOtherSizes(const Options &options,
     if (!found.why.empty())
       note += "; no other size is taken: " + found.why;
     result.notes.push_back(note);
-    dims.push_back(
-        json::Object{{"name", open.name},
-                     {"inputs", finder.axesOfInputs(open.name)},
-                     {"outputs", std::move(found.outputs)},
-                     {"sizes", json::Array(open.sizes)},
-                     {"padded", json::Array(found.padded)}});
+    dims.push_back(json::Object{{"name", open.name},
+                                {"inputs", finder.axesOfInputs(open.name)},
+                                {"outputs", std::move(found.outputs)},
+                                {"sizes", json::Array(open.sizes)},
+                                {"padded", json::Array(found.padded)}});
   }
   json::Object root{{"schema", sizesSchema.text()},
                     {"dims", std::move(dims)},
                     {"programs", std::move(programs)}};
-  result.json =
-      llvm::formatv("{0:2}\n", json::Value(std::move(root))).str();
+  result.json = llvm::formatv("{0:2}\n", json::Value(std::move(root))).str();
   return result;
 }

@@ -129,8 +129,7 @@ public:
   /// become programs of the package under these names; `sizes`: its sizes.json
   /// (docs/Package.md).
   using Further = std::pair<std::string, Compilation *>;
-  Outcome runPackage(llvm::StringRef path,
-                     llvm::ArrayRef<Further> further = {},
+  Outcome runPackage(llvm::StringRef path, llvm::ArrayRef<Further> further = {},
                      llvm::StringRef sizes = "");
   /// Runs everything up to and including `phase` ("import" ... "lower";
   /// "autodiff" only in training): from import, or from the phase behind that

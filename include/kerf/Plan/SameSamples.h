@@ -31,8 +31,8 @@ struct SampleAxes {
 
 /// Where samples are in `large`, if it does with each what `small`, the same
 /// model of fewer samples (two at least), does; else nothing, and `why`, as
-/// "NODE: reason". Linear in the ops and in the elements of constants.
-/// `batchDims`: as of BatchAnalysis.
+/// "NODE: reason". Both are of one MLIRContext. Linear in the ops and in the
+/// elements of constants. `batchDims`: as of BatchAnalysis.
 std::optional<SampleAxes>
 sameForEachSample(mlir::func::FuncOp small, mlir::func::FuncOp large,
                   const llvm::StringMap<int64_t> &batchDims, std::string &why);

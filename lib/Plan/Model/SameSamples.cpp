@@ -1,11 +1,11 @@
 //===- SameSamples.cpp - two programs, op by op ---------------------------===//
 #include "kerf/Plan/SameSamples.h"
+#include "Graph.h"
 #include "kerf/Plan/BatchAnalysis.h"
 
 #include "kerf/Interfaces/AnyOp.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -32,7 +32,7 @@ private:
   }
   bool sameTypes(Value a, Value b) const;
   bool sameAttributes(Operation *a, Operation *b) const;
-  bool sameConstants(Operation *a, Operation *b) const;
+  bool sameLiterals(Operation *a, Operation *b) const;
   std::string compare(Operation *a, Operation *b);
 
   func::FuncOp small, large;
@@ -75,7 +75,8 @@ bool sameButFor(ArrayRef<int64_t> a, ArrayRef<int64_t> b,
     return false;
   for (auto [index, pair] : llvm::enumerate(llvm::zip(a, b))) {
     auto [x, y] = pair;
-    if (x != y && !(dim && static_cast<size_t>(*dim) == index && isScaled(x, y)))
+    if (x != y &&
+        !(dim && static_cast<size_t>(*dim) == index && isScaled(x, y)))
       return false;
   }
   return true;
@@ -94,9 +95,8 @@ bool Comparison::sameAttributes(Operation *a, Operation *b) const {
     auto otherList = dyn_cast_or_null<DenseI64ArrayAttr>(other);
     if (attr.getValue() != other &&
         !(list && otherList &&
-          sameButFor(
-              list, otherList, dim,
-              [&](int64_t x, int64_t y) { return isScaled(x, y); })))
+          sameButFor(list, otherList, dim,
+                     [&](int64_t x, int64_t y) { return isScaled(x, y); })))
       return false;
   }
   return true;
@@ -104,11 +104,10 @@ bool Comparison::sameAttributes(Operation *a, Operation *b) const {
 
 /// The same for each sample: what differs in size, in one dimension, repeats
 /// itself there.
-bool Comparison::sameConstants(Operation *a, Operation *b) const {
-  DenseElementsAttr here, there;
-  if (!matchPattern(a, m_Constant(&here)) ||
-      !matchPattern(b, m_Constant(&there)) ||
-      here.getElementType() != there.getElementType())
+bool sameElements(DenseElementsAttr here, DenseElementsAttr there) {
+  if (here == there)
+    return true;
+  if (here.getElementType() != there.getElementType())
     return false;
   ArrayRef<int64_t> shapeA = here.getType().getShape();
   ArrayRef<int64_t> shapeB = there.getType().getShape();
@@ -124,7 +123,7 @@ bool Comparison::sameConstants(Operation *a, Operation *b) const {
       dim = d;
     }
   if (!dim)
-    return here == there;
+    return false;
   auto valuesA = here.getValues<Attribute>();
   auto valuesB = there.getValues<Attribute>();
   auto product = [](ArrayRef<int64_t> sizes) {
@@ -148,6 +147,26 @@ bool Comparison::sameConstants(Operation *a, Operation *b) const {
   return true;
 }
 
+bool Comparison::sameLiterals(Operation *a, Operation *b) const {
+  DictionaryAttr here = a->getAttrDictionary(), there = b->getAttrDictionary();
+  return here.size() == there.size() &&
+         llvm::all_of(here, [&](NamedAttribute attr) {
+           Attribute other = there.get(attr.getName());
+           auto elements = dyn_cast<DenseElementsAttr>(attr.getValue());
+           auto others = dyn_cast_or_null<DenseElementsAttr>(other);
+           return attr.getValue() == other ||
+                  (elements && others && sameElements(elements, others));
+         });
+}
+
+/// Numbers that stand in the op.
+bool isLiteral(Operation *op) {
+  return op->getNumOperands() == 0 && op->getNumResults() == 1 &&
+         llvm::any_of(op->getAttrDictionary(), [](NamedAttribute attr) {
+           return isa<DenseElementsAttr>(attr.getValue());
+         });
+}
+
 std::string Comparison::compare(Operation *a, Operation *b) {
   auto differs = [&](const char *how) { return nameOf(b) + " " + how; };
   if (a->getName() != b->getName() ||
@@ -159,8 +178,8 @@ std::string Comparison::compare(Operation *a, Operation *b) {
       return differs("has other operands where there are fewer samples");
   if (a->getNumRegions() || b->getNumRegions())
     return differs("has a body");
-  if (a->hasTrait<OpTrait::ConstantLike>()) {
-    if (!sameConstants(a, b))
+  if (isLiteral(a) && isLiteral(b)) {
+    if (!sameLiterals(a, b))
       return differs("has other values where there are fewer samples");
   } else {
     if (!sameAttributes(a, b))
