@@ -8,8 +8,9 @@
 // is laid out without being a bound. The lower its limit is, the less the
 // solution takes and the more it costs. Limits of the estimate are tried from
 // above downwards; the first whose solution fits gives the cheapest that does.
-// They are those of a grid which is the same for every memory limit, so that a
-// plan for less memory is among those that are looked at for more. Whether a
+// Then limits of the memory that is known for sure are, which lead to others.
+// All are of a grid which is the same for every memory limit, so that a plan
+// for less memory is among those that are looked at for more. Whether a
 // solution fits is judged by the prediction for it (StagePlan::memory), and at
 // the end by what is laid out for the best plan of all (Planning::runWithout):
 // if that is too much, predictions for this candidate are trusted less and it
@@ -28,7 +29,7 @@ using namespace kerf::plan;
 
 /// Solutions of one candidate that are looked at, in limiting the estimate and
 /// in laying out.
-static constexpr int kSolutions = 40, kLaidOut = 6;
+static constexpr int kSolutions = 48, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
@@ -39,40 +40,41 @@ static constexpr double kSeconds = 2;
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of the estimate are tried.
+/// Which limits of a resource are tried.
 ///
-/// Predictions differ from estimates by some tenths, so what fits begins in a
-/// band around where the limit is in proportion to it: there the grid is fine,
-/// and all of it is tried from above. Below, only every eighth limit is, until
-/// one fits; then those above that one.
-class EstimateScan {
+/// What a solution is predicted to take is in proportion to its part of the
+/// resource but for some tenths. Where the limit is, in
+/// proportion to a solution that is known, every limit of the grid is tried;
+/// further away every fourth, until one fits; then those above that one.
+class LimitScan {
 public:
-  /// `first`: the estimate of a solution that takes `excess` times the limit,
-  /// of a Problem with so many nodes: in large ones each solution takes long.
-  EstimateScan(double first, double excess, size_t nodes)
+  /// `first`: what a solution has of the resource that takes `excess` times the
+  /// limit, of a Problem with so many nodes: in large ones each solution takes
+  /// long.
+  LimitScan(double first, double excess, size_t nodes)
       : step(std::log1p(nodes > 1500 ? 0.02 : 0.01)) {
     double proportional = first / excess;
-    at = below(std::min(first, 1.25 * proportional));
-    endOfBand = below(0.85 * proportional);
+    top = below(1.1 * proportional);
+    bottom = below(0.9 * proportional);
+    moveTo(below(std::min(first, 1.3 * proportional)));
   }
   int64_t limit() const {
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * step));
   }
   bool isOver() const { return over || at <= 0; }
-  /// The solution takes too much, which has this estimate: those of limits down
-  /// to that are the same.
-  void noteTooMuch(int64_t estimate) {
-    int64_t stride = at > endOfBand || isRefining ? 1 : 8;
-    lastTooMuch = at;
-    moveTo(std::min(at - stride, below(static_cast<double>(estimate))));
+  /// The solution takes too much, which has so much of the resource: those of
+  /// limits down to that are the same.
+  void noteTooMuch(int64_t bytes) {
+    tooMuch = at;
+    moveTo(std::min(at - 1, below(static_cast<double>(bytes))));
   }
   /// The solution fits; or there is none, nor for less. What the strides have
   /// passed over is tried then.
   void noteEnd() {
-    over = isRefining || at >= endOfBand || lastTooMuch - at <= 1;
+    over = isRefining || tooMuch - at <= 1;
     isRefining = true;
     end = at;
-    at = lastTooMuch - 1;
+    at = tooMuch - 1;
   }
 
 private:
@@ -83,12 +85,14 @@ private:
            1;
   }
   void moveTo(int64_t next) {
-    at = next;
+    bool isNear = isRefining || (next <= top && next >= bottom);
+    at = isNear ? next : next / 4 * 4;
     over |= isRefining && at <= end;
   }
 
   double step;
-  int64_t at = 0, endOfBand = 0, lastTooMuch = 0, end = 0;
+  int64_t at = 0, top = 0, bottom = 0;
+  int64_t tooMuch = 0, end = 0; ///< the last that took too much, that ended it
   bool over = false, isRefining = false;
 };
 } // namespace
@@ -144,12 +148,8 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   if (!limit || fits(attempt) || isEnough())
     return;
 
-  Solution &first =
+  const Solution first =
       attempt.solved.hasSolution() ? attempt.solved.solution : attempt.cheapest;
-  auto estimate = [&](const Solution &solution) {
-    return cost::saturate(
-        evaluate(graph.problem, solution).peaks[Graph::Estimate].amount);
-  };
   // By how much the prediction is over the limit; unknown without a cut.
   double excess = 1.5;
   if (attempt.stages.feasible)
@@ -159,39 +159,46 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   int64_t peak = attempt.summary.peakMemoryBytes;
   Attempt best, smallest;
   bool found = false;
-  EstimateScan scan(static_cast<double>(estimate(first)), excess,
-                    graph.problem.nodes.size());
-  for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
-       ++tries) {
-    graph.limitEstimate(scan.limit());
-    again();
-    if (!attempt.solved.hasSolution()) {
-      if (attempt.solved.statistics.stoppedBy == "cutoff")
-        break; // the more so with less memory
-      scan.noteEnd();
-      continue;
-    }
-    if (!fits(attempt)) {
-      scan.noteTooMuch(estimate(attempt.solved.solution));
-      int64_t own = peakOf(attempt.stages);
-      if (own > 0 && own < attempt.rejectedPeak &&
-          (smallest.solved.solution.empty() || own < peakOf(smallest.stages))) {
-        smallest.solved = attempt.solved;
-        smallest.stages = attempt.stages;
+  auto keep = [&](Attempt &kept) {
+    kept.solved = attempt.solved;
+    kept.stages = attempt.stages;
+    kept.summary = attempt.summary;
+  };
+  for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
+    Problem::Resource &resource = graph.problem.resources[kind];
+    auto before = resource.limit;
+    auto bytesOf = [&](const Solution &solution) {
+      return cost::saturate(
+          evaluate(graph.problem, solution).peaks[kind].amount);
+    };
+    LimitScan scan(static_cast<double>(bytesOf(first)), excess,
+                   graph.problem.nodes.size());
+    for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough() &&
+                        !(found && best.summary.cost <= bound);
+         ++tries) {
+      resource.limit = scan.limit();
+      again();
+      if (!attempt.solved.hasSolution()) {
+        if (attempt.solved.statistics.stoppedBy == "cutoff")
+          break; // the more so with less memory
+        scan.noteEnd();
+      } else if (fits(attempt)) {
+        scan.noteEnd();
+        if (!found || attempt.summary.cost < best.summary.cost)
+          keep(best);
+        found = true;
+      } else {
+        scan.noteTooMuch(bytesOf(attempt.solved.solution));
+        int64_t own = peakOf(attempt.stages);
+        if (own > 0 && own < attempt.rejectedPeak &&
+            (smallest.solved.solution.empty() || own < peakOf(smallest.stages)))
+          keep(smallest);
+        if (found && attempt.summary.cost >= best.summary.cost)
+          break; // what takes less costs more
       }
-      continue;
     }
-    scan.noteEnd();
-    if (!found || attempt.summary.cost < best.summary.cost) {
-      best.solved = attempt.solved;
-      best.stages = attempt.stages;
-      best.summary = attempt.summary;
-      found = true;
-    }
-    if (attempt.summary.cost <= bound)
-      break;
+    resource.limit = before;
   }
-  graph.limitEstimate(std::nullopt);
   if (found) {
     attempt.solved = std::move(best.solved);
     attempt.stages = std::move(best.stages);
