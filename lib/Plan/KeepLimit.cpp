@@ -8,7 +8,8 @@
 // is laid out without being a bound. The lower its limit is, the less the
 // solution takes and the more it costs. Limits of the estimate are tried from
 // above downwards; the first whose solution fits gives the cheapest that does.
-// Then limits of the memory that is known for sure are, which lead to others.
+// Where none does, limits of the memory that is known for sure are tried, which
+// lead to other solutions.
 // All are of a grid which is the same for every memory limit, so that a plan
 // for less memory is among those that are looked at for more. Whether a
 // solution fits is judged by the prediction for it (StagePlan::memory), and at
@@ -29,7 +30,7 @@ using namespace kerf::plan;
 
 /// Solutions of one candidate that are looked at, in limiting the estimate and
 /// in laying out.
-static constexpr int kSolutions = 48, kLaidOut = 6;
+static constexpr int kSolutions = 32, kLaidOut = 6;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
@@ -40,23 +41,18 @@ static constexpr double kSeconds = 2;
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of a resource are tried.
-///
-/// What a solution is predicted to take is in proportion to its part of the
-/// resource but for some tenths. Where the limit is, in
-/// proportion to a solution that is known, every limit of the grid is tried;
-/// further away every fourth, until one fits; then those above that one.
+/// Which limits of a resource are tried: every fourth of the grid, from above
+/// downwards, until one fits; then those that were passed over before it.
 class LimitScan {
 public:
   /// `first`: what a solution has of the resource that takes `excess` times the
   /// limit, of a Problem with so many nodes: in large ones each solution takes
-  /// long.
+  /// long. What others take is in proportion to it but for some tenths.
   LimitScan(double first, double excess, size_t nodes)
       : step(std::log1p(nodes > 1500 ? 0.02 : 0.01)) {
-    double proportional = first / excess;
-    top = below(1.1 * proportional);
-    bottom = below(0.9 * proportional);
-    moveTo(below(std::min(first, 1.3 * proportional)));
+    int64_t begin = below(std::min(first, 1.3 * first / excess));
+    tooMuch = begin + 1;
+    moveTo(begin);
   }
   int64_t limit() const {
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * step));
@@ -85,13 +81,12 @@ private:
            1;
   }
   void moveTo(int64_t next) {
-    bool isNear = isRefining || (next <= top && next >= bottom);
-    at = isNear ? next : next / 4 * 4;
+    at = isRefining ? next : next / 4 * 4;
     over |= isRefining && at <= end;
   }
 
   double step;
-  int64_t at = 0, top = 0, bottom = 0;
+  int64_t at = 0;
   int64_t tooMuch = 0, end = 0; ///< the last that took too much, that ended it
   bool over = false, isRefining = false;
 };
@@ -165,6 +160,8 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     kept.summary = attempt.summary;
   };
   for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
+    if (found)
+      break;
     Problem::Resource &resource = graph.problem.resources[kind];
     auto before = resource.limit;
     auto bytesOf = [&](const Solution &solution) {
@@ -193,8 +190,6 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
         if (own > 0 && own < attempt.rejectedPeak &&
             (smallest.solved.solution.empty() || own < peakOf(smallest.stages)))
           keep(smallest);
-        if (found && attempt.summary.cost >= best.summary.cost)
-          break; // what takes less costs more
       }
     }
     resource.limit = before;
