@@ -41,21 +41,19 @@ static constexpr double kSeconds = 2;
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of a resource are tried: every fourth of the grid, from above
-/// downwards, until one fits; then those that were passed over before it.
+/// Which limits of a resource are tried: every `stride`th of the grid, from
+/// above downwards, until one fits; then those that were passed over before it.
 class LimitScan {
 public:
   /// `first`: what a solution has of the resource that takes `excess` times the
-  /// limit, of a Problem with so many nodes: in large ones each solution takes
-  /// long. What others take is in proportion to it but for some tenths.
-  LimitScan(double first, double excess, size_t nodes)
-      : step(std::log1p(nodes > 1500 ? 0.02 : 0.01)) {
+  /// limit. What others take is in proportion to it but for some tenths.
+  LimitScan(double first, double excess, int64_t stride) : stride(stride) {
     int64_t begin = below(std::min(first, 1.3 * first / excess));
     tooMuch = begin + 1;
     moveTo(begin);
   }
   int64_t limit() const {
-    return static_cast<int64_t>(std::exp(static_cast<double>(at) * step));
+    return static_cast<int64_t>(std::exp(static_cast<double>(at) * kStep));
   }
   bool isOver() const { return over || at <= 0; }
   /// The solution takes too much, which has so much of the resource: those of
@@ -74,19 +72,20 @@ public:
   }
 
 private:
+  static constexpr double kStep = 0.01; ///< of logarithms
+
   /// The largest limit of the grid below so many bytes.
-  int64_t below(double bytes) const {
+  static int64_t below(double bytes) {
     return static_cast<int64_t>(
-               std::ceil(std::log(std::max(bytes, 1.0)) / step)) -
+               std::ceil(std::log(std::max(bytes, 1.0)) / kStep)) -
            1;
   }
   void moveTo(int64_t next) {
-    at = isRefining ? next : next / 4 * 4;
+    at = isRefining ? next : next / stride * stride;
     over |= isRefining && at <= end;
   }
 
-  double step;
-  int64_t at = 0;
+  int64_t stride, at = 0;
   int64_t tooMuch = 0, end = 0; ///< the last that took too much, that ended it
   bool over = false, isRefining = false;
 };
@@ -106,10 +105,14 @@ bool Planner::fits(const Attempt &attempt) const {
                         attempt.allowance * static_cast<double>(*limit));
 }
 
-void Planner::makeFit(Attempt &attempt, double deadline) {
-  if (options.solver == SolverKind::Random || !attempt.solved.hasSolution() ||
-      fits(attempt))
-    return;
+/// In small Problems, whose solutions are found in milliseconds, those are
+/// known from the start that are taken where what is laid out takes more than
+/// was predicted.
+static bool isSmall(const Problem &problem) {
+  return problem.nodes.size() <= 1500;
+}
+
+void Planner::explore(Attempt &attempt, double target, double deadline) {
   Graph &graph = *attempt.graph;
   double begin = elapsed(), bound = attempt.summary.lowerBound;
   auto isEnough = [&] {
@@ -128,9 +131,18 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     attempt.solved.minNeeded.clear();
     attempt.summary.lowerBound = bound;
   };
-  attempt.isShort = true;
-  if (attempt.cheapest.empty())
-    attempt.cheapest = attempt.solved.solution;
+  auto note = [&] {
+    int64_t predicted = peakOf(attempt.stages);
+    if (attempt.stages.feasible &&
+        llvm::none_of(attempt.known, [&](const Attempt::Known &other) {
+          return other.solved.solution == attempt.solved.solution;
+        }))
+      attempt.known.push_back(
+          {attempt.solved, attempt.summary.cost, predicted});
+    return attempt.stages.feasible && static_cast<double>(predicted) <= target;
+  };
+  if (attempt.solved.hasSolution())
+    note();
   if (graph.candidate.stages > 1)
     for (double share : kTwiceDone) {
       if (isEnough() || !attempt.solved.hasSolution() ||
@@ -138,11 +150,12 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
         break;
       graph.limitTwiceDone(share);
       again();
+      if (attempt.solved.hasSolution())
+        note();
     }
   auto limit = memoryLimitOf(options);
-  if (!limit || fits(attempt) || isEnough())
+  if (!limit || fits(attempt))
     return;
-
   const Solution first =
       attempt.solved.hasSolution() ? attempt.solved.solution : attempt.cheapest;
   // By how much the prediction is over the limit; unknown without a cut.
@@ -150,17 +163,9 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   if (attempt.stages.feasible)
     excess = static_cast<double>(peakOf(attempt.stages)) /
              (attempt.allowance * static_cast<double>(*limit));
-  std::string reason = attempt.summary.reason;
-  int64_t peak = attempt.summary.peakMemoryBytes;
-  Attempt best, smallest;
   bool found = false;
-  auto keep = [&](Attempt &kept) {
-    kept.solved = attempt.solved;
-    kept.stages = attempt.stages;
-    kept.summary = attempt.summary;
-  };
   for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
-    if (found)
+    if (found && !isSmall(graph.problem))
       break;
     Problem::Resource &resource = graph.problem.resources[kind];
     auto before = resource.limit;
@@ -169,9 +174,8 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
           evaluate(graph.problem, solution).peaks[kind].amount);
     };
     LimitScan scan(static_cast<double>(bytesOf(first)), excess,
-                   graph.problem.nodes.size());
-    for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough() &&
-                        !(found && best.summary.cost <= bound);
+                   isSmall(graph.problem) ? 2 : 4);
+    for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
          ++tries) {
       resource.limit = scan.limit();
       again();
@@ -179,35 +183,69 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
         if (attempt.solved.statistics.stoppedBy == "cutoff")
           break; // the more so with less memory
         scan.noteEnd();
-      } else if (fits(attempt)) {
+      } else if (note()) {
         scan.noteEnd();
-        if (!found || attempt.summary.cost < best.summary.cost)
-          keep(best);
         found = true;
       } else {
         scan.noteTooMuch(bytesOf(attempt.solved.solution));
-        int64_t own = peakOf(attempt.stages);
-        if (own > 0 && own < attempt.rejectedPeak &&
-            (smallest.solved.solution.empty() || own < peakOf(smallest.stages)))
-          keep(smallest);
       }
     }
     resource.limit = before;
   }
-  if (found) {
-    attempt.solved = std::move(best.solved);
-    attempt.stages = std::move(best.stages);
-    attempt.summary = best.summary;
-  } else if (!smallest.solved.solution.empty()) {
-    // Predicted to take less than what was laid out: that decides.
-    attempt.solved = std::move(smallest.solved);
-    attempt.allowance = (1 + 1e-9) *
-                        static_cast<double>(peakOf(smallest.stages)) /
-                        static_cast<double>(*limit);
-    summarize(attempt);
-    attempt.summary.lowerBound = bound;
-  } else if (!attempt.solved.hasSolution() &&
-             attempt.solved.statistics.stoppedBy != "cutoff") {
+}
+
+void Planner::take(Attempt &attempt, const Attempt::Known &known) {
+  double bound = attempt.summary.lowerBound;
+  attempt.solved = known.solved;
+  summarize(attempt);
+  attempt.summary.lowerBound = bound;
+}
+
+bool Planner::takeFitting(Attempt &attempt) {
+  double max = attempt.allowance * static_cast<double>(*memoryLimitOf(options));
+  const Attempt::Known *best = nullptr;
+  for (const Attempt::Known &known : attempt.known)
+    if (!known.isRejected && static_cast<double>(known.predicted) <= max &&
+        (!best || std::pair(known.cost, known.predicted) <
+                      std::pair(best->cost, best->predicted)))
+      best = &known;
+  if (best)
+    take(attempt, *best);
+  return best;
+}
+
+void Planner::takeSmallest(Attempt &attempt, int64_t predicted) {
+  const Attempt::Known *smallest = nullptr;
+  for (const Attempt::Known &known : attempt.known)
+    if (!known.isRejected && known.predicted < predicted &&
+        (!smallest || known.predicted < smallest->predicted))
+      smallest = &known;
+  if (!smallest)
+    return;
+  attempt.allowance = (1 + 1e-9) * static_cast<double>(smallest->predicted) /
+                      static_cast<double>(*memoryLimitOf(options));
+  take(attempt, *smallest);
+}
+
+void Planner::makeFit(Attempt &attempt, double deadline) {
+  if (options.solver == SolverKind::Random || !attempt.solved.hasSolution() ||
+      fits(attempt))
+    return;
+  attempt.isShort = true;
+  if (attempt.cheapest.empty())
+    attempt.cheapest = attempt.solved.solution;
+  std::string reason = attempt.summary.reason;
+  int64_t peak = attempt.summary.peakMemoryBytes;
+  auto limit = memoryLimitOf(options);
+  double target = limit ? static_cast<double>(*limit) : 0;
+  explore(attempt,
+          target * (isSmall(attempt.graph->problem)
+                        ? std::min(attempt.allowance, 0.85)
+                        : attempt.allowance),
+          deadline);
+  if (!limit || takeFitting(attempt))
+    return;
+  if (attempt.solved.statistics.stoppedBy != "cutoff") {
     attempt.summary.reason = reason + ", and nothing smaller was found";
     attempt.summary.peakMemoryBytes = peak;
   }
@@ -299,6 +337,8 @@ bool Planner::trustLess() {
     if (attempt.cannotBe())
       continue;
     attempt.allowance = allowance;
+    if (takeFitting(attempt))
+      continue;
     double bound = attempt.summary.lowerBound;
     double deadline = batch.isTraining() ? 2 : 0;
     if (options.deadlineSeconds > 0)
@@ -327,14 +367,22 @@ void Planner::reject(int64_t laidOutBytes) {
   attempt.allowance =
       less * std::min({attempt.allowance, predicted / limit,
                        predicted / static_cast<double>(laidOutBytes)});
-  attempt.rejectedPeak = peakOf(attempt.stages);
-  if (++attempt.tries < kLaidOut) {
+  auto known = llvm::find_if(attempt.known, [&](const Attempt::Known &known) {
+    return known.solved.solution == attempt.solved.solution;
+  });
+  if (known == attempt.known.end())
+    known = attempt.known.insert(
+        known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
+  known->isRejected = true;
+  if (++attempt.tries < kLaidOut && !takeFitting(attempt)) {
     double bound = attempt.summary.lowerBound;
     makeFit(attempt, options.deadlineSeconds > 0
                          ? std::max(options.deadlineSeconds - elapsed(), 0.01)
                      : batch.isTraining() ? 4
                                           : 0);
     attempt.summary.lowerBound = bound;
+    if (!fits(attempt))
+      takeSmallest(attempt, static_cast<int64_t>(predicted));
   }
   reopen();
 }

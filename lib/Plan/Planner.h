@@ -34,8 +34,15 @@ struct Attempt {
   Solution cheapest;
   /// The memory limit makes it cost more, or leaves it no plan.
   bool isShort = false;
-  int tries = 0;            ///< solutions that were laid out and took too much
-  int64_t rejectedPeak = 0; ///< what the last of them was predicted to take
+  /// Solutions that were looked at since the cheapest takes too much.
+  struct Known {
+    SolveResult solved;
+    double cost = 0;
+    int64_t predicted = 0;   ///< bytes
+    bool isRejected = false; ///< laid out, and took too much
+  };
+  std::vector<Known> known;
+  int tries = 0; ///< solutions that were laid out and took too much
 
   /// There is no plan, which is proven.
   bool cannotBe() const {
@@ -135,6 +142,15 @@ private:
   /// If what was found does not fit: looks for the cheapest that does. The
   /// bound stays.
   void makeFit(Attempt &attempt, double deadline);
+  /// Adds to the solutions that are known of a candidate, until one is
+  /// predicted to take at most `target` bytes.
+  void explore(Attempt &attempt, double target, double deadline);
+  /// Takes the cheapest of them that is predicted to fit, if one is.
+  bool takeFitting(Attempt &attempt);
+  /// Takes the one that is predicted to take least, if it is less than that of
+  /// one that was laid out: what is laid out decides.
+  void takeSmallest(Attempt &attempt, int64_t predicted);
+  void take(Attempt &attempt, const Attempt::Known &known);
   /// Whether the limit rules out what is cheapest without it.
   bool isLimited(Attempt &attempt, double deadline);
   bool isShortOfMemory(const MeshCandidate &candidate) const;
