@@ -5,6 +5,7 @@
 // limit the next best is lowered.
 //
 //===----------------------------------------------------------------------===//
+#include "MemoryOverTime.h"
 #include "Timer.h"
 
 #include "kerf/Exec/Exec.h"
@@ -141,5 +142,6 @@ void Compilation::refineMemory() {
     (*entry)["gradients"] = gradients;
     (*entry)["activations"] = arena - gradients;
     (*entry)["peak"] = stored + bytes("workspace") + arena;
+    (*entry)["over_time"] = memoryOverTime(stage);
   }
 }

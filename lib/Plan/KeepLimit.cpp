@@ -41,16 +41,15 @@ static constexpr double kSeconds = 2;
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of a resource are tried: every `stride`th of the grid, from
-/// above downwards, until one fits; then those that were passed over before it.
+/// Which limits of a resource are tried: every 16th of the grid, from above
+/// downwards, until a solution takes as little as is asked for; then, above the
+/// first that fits, those that were passed over: every fourth, then each.
 class LimitScan {
 public:
   /// `first`: what a solution has of the resource that takes `excess` times the
   /// limit. What others take is in proportion to it but for some tenths.
-  LimitScan(double first, double excess, int64_t stride) : stride(stride) {
-    int64_t begin = below(std::min(first, 1.3 * first / excess));
-    tooMuch = begin + 1;
-    moveTo(begin);
+  LimitScan(double first, double excess) {
+    moveTo(below(std::min(first, 1.3 * first / excess)));
   }
   int64_t limit() const {
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * kStep));
@@ -59,20 +58,23 @@ public:
   /// The solution takes too much, which has so much of the resource: those of
   /// limits down to that are the same.
   void noteTooMuch(int64_t bytes) {
-    tooMuch = at;
     moveTo(std::min(at - 1, below(static_cast<double>(bytes))));
   }
-  /// The solution fits; or there is none, nor for less. What the strides have
-  /// passed over is tried then.
-  void noteEnd() {
-    over = isRefining || tooMuch - at <= 1;
-    isRefining = true;
-    end = at;
-    at = tooMuch - 1;
+  void noteFits(int64_t bytes, bool isLittle) {
+    if (isCoarse() && fitting == 0) {
+      fitting = at;
+      above = most;
+    }
+    if (isCoarse() && !isLittle)
+      moveTo(std::min(at - 1, below(static_cast<double>(bytes))));
+    else
+      turn();
   }
+  /// There is no solution, nor for less.
+  void noteNone() { turn(); }
 
 private:
-  static constexpr double kStep = 0.01; ///< of logarithms
+  static constexpr double kStep = 0.0025; ///< of logarithms
 
   /// The largest limit of the grid below so many bytes.
   static int64_t below(double bytes) {
@@ -80,14 +82,34 @@ private:
                std::ceil(std::log(std::max(bytes, 1.0)) / kStep)) -
            1;
   }
-  void moveTo(int64_t next) {
-    at = isRefining ? next : next / stride * stride;
-    over |= isRefining && at <= end;
+  bool isCoarse() const { return stride == 16; }
+  void moveTo(int64_t limit) {
+    most = limit;
+    at = most / stride * stride;
+    if (at <= end)
+      narrow();
+  }
+  /// Goes on above: of the first that fits, or of what has ended it.
+  void turn() {
+    end = at;
+    if (isCoarse() && fitting > 0) {
+      end = fitting;
+      most = above;
+    }
+    narrow();
+  }
+  void narrow() {
+    do {
+      over = stride == 1;
+      stride /= 4;
+      at = over ? at : most / stride * stride;
+    } while (!over && at <= end);
   }
 
-  int64_t stride, at = 0;
-  int64_t tooMuch = 0, end = 0; ///< the last that took too much, that ended it
-  bool over = false, isRefining = false;
+  int64_t stride = 16, at = 0;
+  int64_t most = 0, end = 0;      ///< all that is to be tried is in (end, most]
+  int64_t fitting = 0, above = 0; ///< the first that fits, `most` before it
+  bool over = false;
 };
 } // namespace
 
@@ -173,8 +195,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       return cost::saturate(
           evaluate(graph.problem, solution).peaks[kind].amount);
     };
-    LimitScan scan(static_cast<double>(bytesOf(first)), excess,
-                   isSmall(graph.problem) ? 2 : 4);
+    LimitScan scan(static_cast<double>(bytesOf(first)), excess);
     for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
          ++tries) {
       resource.limit = scan.limit();
@@ -182,13 +203,16 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       if (!attempt.solved.hasSolution()) {
         if (attempt.solved.statistics.stoppedBy == "cutoff")
           break; // the more so with less memory
-        scan.noteEnd();
-      } else if (note()) {
-        scan.noteEnd();
-        found = true;
-      } else {
-        scan.noteTooMuch(bytesOf(attempt.solved.solution));
+        scan.noteNone();
+        continue;
       }
+      int64_t bytes = bytesOf(attempt.solved.solution);
+      bool isLittle = note();
+      if (isLittle || fits(attempt))
+        scan.noteFits(bytes, isLittle);
+      else
+        scan.noteTooMuch(bytes);
+      found |= isLittle || fits(attempt);
     }
     resource.limit = before;
   }
@@ -361,12 +385,17 @@ void Planner::reject(int64_t laidOutBytes) {
   report();
   auto predicted = static_cast<double>(peakOf(attempt.stages));
   auto limit = static_cast<double>(*memoryLimitOf(options));
-  // The next one is to take less by what this one was wrong by, and by more the
-  // oftener that was not enough.
+  // In small Problems predictions are wrong by different shares, and laying out
+  // takes milliseconds: the next one is the cheapest that is predicted to take
+  // less. In large ones it is to take less by what this one was wrong by, and
+  // by more the oftener that was not enough.
+  bool small = isSmall(attempt.graph->problem);
   double less = 1 - 0.005 * static_cast<double>(int64_t(1) << attempt.tries);
+  double allowed = std::min(attempt.allowance, predicted / limit);
   attempt.allowance =
-      less * std::min({attempt.allowance, predicted / limit,
-                       predicted / static_cast<double>(laidOutBytes)});
+      small ? (1 - 1e-9) * allowed
+            : less * std::min(allowed,
+                              predicted / static_cast<double>(laidOutBytes));
   auto known = llvm::find_if(attempt.known, [&](const Attempt::Known &known) {
     return known.solved.solution == attempt.solved.solution;
   });
@@ -374,7 +403,8 @@ void Planner::reject(int64_t laidOutBytes) {
     known = attempt.known.insert(
         known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
   known->isRejected = true;
-  if (++attempt.tries < kLaidOut && !takeFitting(attempt)) {
+  int maxTries = small ? 2 * kLaidOut : kLaidOut;
+  if (++attempt.tries < maxTries && !takeFitting(attempt)) {
     double bound = attempt.summary.lowerBound;
     makeFit(attempt, options.deadlineSeconds > 0
                          ? std::max(options.deadlineSeconds - elapsed(), 0.01)

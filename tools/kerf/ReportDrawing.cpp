@@ -77,6 +77,14 @@ public:
                          kind, x, y, width, height)
         << "<title>" << escapeHtml(title) << "</title></rect>\n";
   }
+  /// A closed shape through points.
+  void shape(llvm::ArrayRef<std::pair<double, double>> points,
+             llvm::StringRef kind, llvm::StringRef title) {
+    out << "<polygon class=" << kind << " points=\"";
+    for (auto [x, y] : points)
+      out << llvm::formatv("{0:F2},{1:F2} ", x, y);
+    out << "\"><title>" << escapeHtml(title) << "</title></polygon>\n";
+  }
   void text(double x, double y, llvm::StringRef what,
             llvm::StringRef kind = "") {
     out << llvm::formatv("<text{0} x=\"{1:F2}\" y=\"{2:F2}\">",
@@ -424,4 +432,82 @@ void kerf::tool::drawSchedule(llvm::raw_ostream &out,
     printKey(out, {{"a", "functions, their collectives included"},
                    {"b", "sends and receives"},
                    {"c", "inputs and outputs"}});
+}
+
+//===----------------------------------------------------------------------===//
+// Memory over a step
+//===----------------------------------------------------------------------===//
+
+void kerf::tool::drawMemory(llvm::raw_ostream &out, const json::Object &plan) {
+  const json::Array &devices = listOf(plan.getObject("memory"), "per_device");
+  auto callsOf = [](const json::Object *device) {
+    return numberAt(device, {"over_time", "calls"});
+  };
+  double whole = 0;
+  for (const json::Value &device : devices) {
+    if (callsOf(device.getAsObject()) <= 1)
+      return; // nothing changes, or it is not known
+    whole = std::max(whole, numberAt(device.getAsObject(), {"peak"}));
+  }
+  if (devices.empty() || whole <= 0)
+    return;
+  // A limit far above would leave nothing to be seen.
+  double limit = numberAt(&plan, {"memory", "limit"});
+  bool showsLimit = limit >= whole && limit < 2 * whole;
+  if (showsLimit)
+    whole = limit;
+  if (devices.size() > kMaxRows)
+    return printNotDrawn(out, "Memory over a step", kMaxRows, "stages");
+  constexpr double kLeft = 64, kRow = 90, kPlot = 70;
+  out << "<h2>Memory of a device over a step, as laid out</h2>\n<p>Calls in "
+         "their order, whatever they take; as high as "
+      << formatBytes(whole) << (showsLimit ? ", the limit" : "")
+      << ". Below what is held all the time.</p>\n";
+  {
+    Picture picture(out, kRow * double(devices.size()) + 2, "memory");
+    for (auto [number, value] : llvm::enumerate(devices)) {
+      const json::Object *device = value.getAsObject();
+      double bottom = kRow * double(number) + kRow - 12;
+      double held = numberAt(device, {"peak"}) -
+                    numberAt(device, {"activations"}) -
+                    numberAt(device, {"gradients"});
+      const json::Object *time = device->getObject("over_time");
+      const json::Array &bytes = listOf(time, "bytes");
+      double unit = (kWidth - kLeft) / double(bytes.size());
+      auto heightOf = [&](double amount) {
+        return bottom - kPlot * std::min(amount / whole, 1.0);
+      };
+      picture.text(0, bottom - 20, "stage " + std::to_string(number));
+      picture.text(0, bottom - 6, formatBytes(numberAt(device, {"peak"})));
+      // Where micro-batches begin, for the eye.
+      for (const json::Value &each : listOf(time, "runs")) {
+        const json::Object *run = each.getAsObject();
+        picture.box(
+            kLeft + numberAt(run, {"begin"}) * unit, bottom - kPlot, 0.4, kPlot,
+            kRest,
+            textAt(run, "phase") + " of micro-batch " +
+                std::to_string(int64_t(numberAt(run, {"micro_batch"}))));
+      }
+      std::vector<std::pair<double, double>> points = {{kLeft, heightOf(held)}};
+      double most = 0;
+      for (auto [at, amount] : llvm::enumerate(bytes)) {
+        double used = amount.getAsNumber().value_or(0);
+        most = std::max(most, used);
+        points.push_back({kLeft + double(at) * unit, heightOf(held + used)});
+        points.push_back(
+            {kLeft + double(at + 1) * unit, heightOf(held + used)});
+      }
+      points.push_back({kWidth, heightOf(held)});
+      picture.shape(points, "d",
+                    "activations and gradients: at most " + formatBytes(most) +
+                        " in use, in an arena of " +
+                        formatBytes(numberAt(device, {"activations"}) +
+                                    numberAt(device, {"gradients"})));
+      picture.box(kLeft, heightOf(held), kWidth - kLeft,
+                  bottom - heightOf(held), "a",
+                  "parameters, optimizer, workspace: " + formatBytes(held));
+    }
+  }
+  printKey(out, {{"a", "parameters, optimizer, workspace"},
+                 {"d", "activations and gradients"}});
 }

@@ -31,6 +31,8 @@ void drawValues(llvm::raw_ostream &out, const llvm::json::Object &plan);
 /// A row for each stage of a plan, as simulated, or for each rank of a run, as
 /// measured, one instruction after another.
 void drawSchedule(llvm::raw_ostream &out, const llvm::json::Object &root);
+/// Of a plan that is lowered: what a device of each stage holds, call by call.
+void drawMemory(llvm::raw_ostream &out, const llvm::json::Object &plan);
 
 } // namespace kerf::tool
 

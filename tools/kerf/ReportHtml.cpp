@@ -349,6 +349,8 @@ void Page::print() {
     drawValues(out, root);
   collectives();
   memory();
+  if (document.isPlan())
+    drawMemory(out, root);
   ranks();
   pureCuts();
   candidates();
