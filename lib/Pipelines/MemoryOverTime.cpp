@@ -83,9 +83,8 @@ llvm::json::Object kerf::memoryOverTime(exec::StageOp stage) {
   size_t perNumber = (all.size() + kMost - 1) / kMost;
   llvm::json::Array bytes;
   for (size_t i = 0; i < all.size(); i += perNumber)
-    bytes.push_back(
-        *std::max_element(all.begin() + i,
-                          all.begin() + std::min(i + perNumber, all.size())));
+    bytes.push_back(*std::max_element(
+        all.begin() + i, all.begin() + std::min(i + perNumber, all.size())));
   for (const auto &[phase, microBatch, begin] : begins)
     runs.push_back(
         llvm::json::Object{{"phase", phase},

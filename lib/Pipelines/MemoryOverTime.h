@@ -1,4 +1,5 @@
-//===- MemoryOverTime.h - what of a stage's arena is in use, when -*- C++ -*-===//
+//===- MemoryOverTime.h - what of a stage's arena is in use, when -*- C++
+//-*-===//
 #ifndef KERF_LIB_PIPELINES_MEMORYOVERTIME_H
 #define KERF_LIB_PIPELINES_MEMORYOVERTIME_H
 

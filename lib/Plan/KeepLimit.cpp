@@ -127,9 +127,7 @@ bool Planner::fits(const Attempt &attempt) const {
                         attempt.allowance * static_cast<double>(*limit));
 }
 
-/// In small Problems, whose solutions are found in milliseconds, those are
-/// known from the start that are taken where what is laid out takes more than
-/// was predicted.
+/// Whether solutions are found, and laid out, in milliseconds.
 static bool isSmall(const Problem &problem) {
   return problem.nodes.size() <= 1500;
 }
@@ -187,7 +185,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
              (attempt.allowance * static_cast<double>(*limit));
   bool found = false;
   for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
-    if (found && !isSmall(graph.problem))
+    if (found && !(looksDeeper && isSmall(graph.problem)))
       break;
     Problem::Resource &resource = graph.problem.resources[kind];
     auto before = resource.limit;
@@ -262,10 +260,10 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   int64_t peak = attempt.summary.peakMemoryBytes;
   auto limit = memoryLimitOf(options);
   double target = limit ? static_cast<double>(*limit) : 0;
+  bool isDeep = looksDeeper && isSmall(attempt.graph->problem);
   explore(attempt,
-          target * (isSmall(attempt.graph->problem)
-                        ? std::min(attempt.allowance, 0.85)
-                        : attempt.allowance),
+          target *
+              (isDeep ? std::min(attempt.allowance, 0.85) : attempt.allowance),
           deadline);
   if (!limit || takeFitting(attempt))
     return;
@@ -357,6 +355,7 @@ bool Planner::trustLess() {
       maxOverestimate(*limit) <= allowance)
     return false;
   allowance = maxOverestimate(*limit);
+  looksDeeper = true;
   for (Attempt &attempt : attempts) {
     if (attempt.cannotBe())
       continue;
@@ -403,6 +402,7 @@ void Planner::reject(int64_t laidOutBytes) {
     known = attempt.known.insert(
         known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
   known->isRejected = true;
+  looksDeeper = true;
   int maxTries = small ? 2 * kLaidOut : kLaidOut;
   if (++attempt.tries < maxTries && !takeFitting(attempt)) {
     double bound = attempt.summary.lowerBound;

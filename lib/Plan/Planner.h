@@ -222,6 +222,9 @@ private:
   int64_t leastPredicted = std::numeric_limits<int64_t>::max();
   /// Of the limit: what a plan that is not laid out may be predicted to take.
   double allowance = 1.05;
+  /// Laid out, a plan took more than was predicted, or nothing is predicted to
+  /// fit: of small candidates more solutions are looked at than one that fits.
+  bool looksDeeper = false;
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   double costElsewhere = std::numeric_limits<double>::infinity();
