@@ -108,6 +108,8 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly,
   if (!inInit) {
     known.stepsOf.insert(stage);
     known.isPackedBySteps &= libraryOnly;
+  } else if (!libraryOnly) {
+    known.readAtLoad.insert(stage);
   }
   return it->second;
 }
@@ -142,7 +144,11 @@ void ParameterTable::separateInits() {
     for (int64_t stage : atLoad.stages)
       numberAtLoad[{index, stage}] = static_cast<int64_t>(parameters.size());
     parameter.stages = parameter.stepsOf;
-    parameter.libraryOnly = parameter.isPackedBySteps;
+    parameter.libraryOnly =
+        parameter.isPackedBySteps &&
+        llvm::none_of(parameter.stepsOf, [&](int64_t stage) {
+          return parameter.readAtLoad.count(stage);
+        });
     parameters.push_back(std::move(atLoad));
   }
   for (auto function : module.getOps<exec::FuncOp>())

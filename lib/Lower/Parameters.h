@@ -58,6 +58,7 @@ private:
     dist::ShardingAttr sharding;
     bool isMutable = false;
     std::set<int64_t> stages, stepsOf; ///< that use it; whose steps do
+    std::set<int64_t> readAtLoad;      ///< whose loads read it as it is
     bool libraryOnly = true, initOnly = true;
     bool isPackedBySteps = true; ///< by all that use it
   };

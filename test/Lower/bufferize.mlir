@@ -203,3 +203,59 @@ dist.schedule 1 {
   %1 = dist.run @stage1_forward(%0) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
   dist.output %1 to 0 micro_batch 0 : tensor<4xf32>
 }
+
+// -----
+
+// Stage 0 packs the weight for the library, and reads it at load as well: it
+// is not for the library only. Stage 1 reads it at load alone.
+// CHECK: exec.parameter [[W:[0-9]+]] "w" : memref<4x4xf32> {{.*}} stages [0]{{$}}
+// CHECK: exec.parameter {{[0-9]+}} "w" : memref<4x4xf32> {{.*}} stages [1] init_only
+#whole = #dist.sharding<{}, {}>
+dist.mesh @mesh ["pp"=2]
+dist.channel 0 from 0 to 1 : tensor<4x4xf32>
+func.func private @main(tensor<4x4xf32> {kerf.name = "x", dist.sharding = #whole})
+    -> (tensor<4x4xf32> {kerf.name = "y", dist.sharding = #whole})
+func.func @stage0_forward(%x: tensor<4x4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+    -> (tensor<4x4xf32> {dist.to = #dist.to<send [0]>, dist.sharding = #whole})
+    attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
+  %w = nn.weight "w" file 0 at 0 : tensor<4x4xf32>
+  %e = exec.empty : tensor<4x4xf32>
+  %0 = exec.group 0 "" at_load (%a = %w : tensor<4x4xf32>) into(%e : tensor<4x4xf32>) {
+    %3 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %3 : tensor<4x4xf32>
+  }
+  %f = exec.empty : tensor<4x4xf32>
+  %1 = exec.matmul 0 "" m 4 n 4 k 4 lhs(%x : tensor<4x4xf32>) rhs(%w : tensor<4x4xf32>) dst(%f : tensor<4x4xf32>) : tensor<4x4xf32>
+  %g = exec.empty : tensor<4x4xf32>
+  %2 = exec.group 1 "" (%a = %1 : tensor<4x4xf32>, %b = %0 : tensor<4x4xf32>) into(%g : tensor<4x4xf32>) {
+    %3 = nn.add %a, %b : tensor<4x4xf32>
+    exec.yield %3 : tensor<4x4xf32>
+  }
+  return %2 : tensor<4x4xf32>
+}
+func.func @stage1_forward(%h: tensor<4x4xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #whole})
+    -> (tensor<4x4xf32> {dist.to = #dist.to<output [0]>, dist.sharding = #whole})
+    attributes {dist.part = #dist.part<stage = 1, phase = forward>} {
+  %w = nn.weight "w" file 0 at 0 : tensor<4x4xf32>
+  %e = exec.empty : tensor<4x4xf32>
+  %0 = exec.group 2 "" at_load (%a = %w : tensor<4x4xf32>) into(%e : tensor<4x4xf32>) {
+    %2 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %2 : tensor<4x4xf32>
+  }
+  %f = exec.empty : tensor<4x4xf32>
+  %1 = exec.group 3 "" (%a = %h : tensor<4x4xf32>, %b = %0 : tensor<4x4xf32>) into(%f : tensor<4x4xf32>) {
+    %2 = nn.add %a, %b : tensor<4x4xf32>
+    exec.yield %2 : tensor<4x4xf32>
+  }
+  return %1 : tensor<4x4xf32>
+}
+dist.schedule 0 {
+  %0 = dist.input 0 micro_batch 0 : tensor<4x4xf32>
+  %1 = dist.run @stage0_forward(%0) micro_batch 0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  dist.send %1 channel 0 micro_batch 0 : tensor<4x4xf32>
+}
+dist.schedule 1 {
+  %0 = dist.recv channel 0 micro_batch 0 : tensor<4x4xf32>
+  %1 = dist.run @stage1_forward(%0) micro_batch 0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  dist.output %1 to 0 micro_batch 0 : tensor<4x4xf32>
+}

@@ -109,3 +109,26 @@ module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
 module {
   exec.parameter 3 "momentum" : memref<4xf32> from 0.0 : f32 is_mutable
 }
+
+// -----
+
+// Once the library has packed it, it is gone.
+exec.parameter 0 "w" : memref<4xf32> from dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> library_only
+exec.func @packed(%y: memref<4xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase init>, scratch = 0 : i64, derived = array<i64: 0>} {
+  // expected-error @below {{reads parameter 0, which is library_only}}
+  %w = exec.param 0 : memref<4xf32>
+  exec.copy %w -> %y : memref<4xf32> -> memref<4xf32>
+  exec.return
+}
+
+// -----
+
+exec.parameter 0 "w" : memref<4xf32> from dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> stages [1]
+exec.func @elsewhere(%y: memref<4xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 0 : i64} {
+  // expected-error @below {{reads parameter 0, which stage 0 does not hold}}
+  %w = exec.param 0 : memref<4xf32>
+  exec.copy %w -> %y : memref<4xf32> -> memref<4xf32>
+  exec.return
+}

@@ -22,6 +22,30 @@ static LogicalResult checkDense(ModuleOp module, StringRef what,
   return success();
 }
 
+/// What is read as it is must not be dropped once the library has packed it;
+/// parameters are those of the function's stage.
+static LogicalResult checkParameters(ModuleOp module) {
+  llvm::DenseMap<int64_t, exec::ParameterOp> parameters;
+  for (auto parameter : module.getOps<exec::ParameterOp>())
+    parameters[parameter.getIndex()] = parameter;
+  for (auto function : module.getOps<exec::FuncOp>())
+    for (auto param : function.getOps<exec::ParamOp>()) {
+      exec::ParameterOp parameter = parameters.lookup(param.getIndex());
+      if (!parameter)
+        continue; // of a function by itself
+      if (parameter.getLibraryOnly())
+        return param.emitError("reads parameter ")
+               << param.getIndex() << ", which is library_only";
+      auto stages = parameter.getStages();
+      if (stages && !llvm::is_contained(
+                        *stages, static_cast<int64_t>(function.getStage())))
+        return param.emitError("reads parameter ")
+               << param.getIndex() << ", which stage " << function.getStage()
+               << " does not hold";
+    }
+  return success();
+}
+
 static LogicalResult verifyLowered(ModuleOp module) {
   SmallVector<int64_t> kernels, library, collectives, parameters;
   for (Operation &op : *module.getBody()) {
@@ -59,7 +83,8 @@ static LogicalResult verifyLowered(ModuleOp module) {
   if (failed(checkDense(module, "kernels", kernels)) ||
       failed(checkDense(module, "library calls", library)) ||
       failed(checkDense(module, "collectives", collectives)) ||
-      failed(checkDense(module, "parameters", parameters)))
+      failed(checkDense(module, "parameters", parameters)) ||
+      failed(checkParameters(module)))
     return failure();
   return success();
 }
