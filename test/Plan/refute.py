@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT, INPUTS, EVERYTHING = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), "--all" in sys.argv
-SEEDS, LIMITS = (200, 40) if EVERYTHING else (8, 6)
+SEEDS, LIMITS = (200, 40) if EVERYTHING else (6, 4)
 TRAIN = ["--train", "--loss=cross_entropy(logits,labels)"]
 CASES = [
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:2", "--objective=volume"]),
