@@ -1,5 +1,5 @@
 # `kerf run` over CPU ranks plans for this host as measured: once, kept in the cache, measured again when the file is
-# broken, and no error where it cannot be kept.
+# broken, and no error where it cannot be kept. With --all (host-machine-full.test) broken in every way.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %models
@@ -15,6 +15,7 @@ from kerf_tests import Checks, fresh_folder, kerf
 OUT, MODEL = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "mlp/model.onnx"
 RUN = ["run", MODEL, "--dim=batch=8", "--random-inputs"]
 MEASURED = r"note: measured the (\d+) ranks of this host in \d+\.\d s to plan for them, (kept in (\S+\.json)|not kept \(.+\)); --machine=cpu plans for the preset\n"
+EVERYTHING = "--all" in sys.argv
 checks = Checks()
 
 
@@ -73,7 +74,8 @@ checks.expect("the plan names it", planned(XDG_CACHE_HOME=cache) == machine)
 # A file that is not such a machine is made again.
 other = json.loads(bytes_kept)
 other["devices_per_node"] = 4
-for name, text in (("empty", b""), ("cut off", bytes_kept[:200]), ("no JSON", b"\xff\x00"), ("another machine", json.dumps(other).encode())):
+for name, text in (*((("empty", b""), ("no JSON", b"\xff\x00")) if EVERYTHING else ()), ("cut off", bytes_kept[:200]),
+                   ("another machine", json.dumps(other).encode())):
     kept.write_bytes(text)
     expect_measured(f"measured again: {name}", run("--devices=2", XDG_CACHE_HOME=cache), kept)
     checks.expect(f"mended: {name}", json.loads(kept.read_text())["devices_per_node"] == 2)
@@ -88,9 +90,10 @@ checks.expect("a machine that there is not", wrong.returncode == 2 and wrong.std
 # Where nothing can be kept, the run goes on.
 (OUT / "file").write_text("in the way")
 expect_measured("a file in the way", run("--devices=2", XDG_CACHE_HOME=OUT / "file"))
-expect_measured("no home", run("--devices=2"))
-(OUT / "blocked/kerf" / kept.name).mkdir(parents=True)
-expect_measured("a folder in the way", run("--devices=2", XDG_CACHE_HOME=OUT / "blocked"))
+if EVERYTHING:
+    expect_measured("no home", run("--devices=2"))
+    (OUT / "blocked/kerf" / kept.name).mkdir(parents=True)
+    expect_measured("a folder in the way", run("--devices=2", XDG_CACHE_HOME=OUT / "blocked"))
 expect_measured("HOME/.cache", run("--devices=2", HOME=OUT / "home"), OUT / "home/.cache/kerf" / kept.name)
 quiet = run("--devices=2", "-q", XDG_CACHE_HOME=OUT / "quiet")
 expect_silent("-q", quiet)

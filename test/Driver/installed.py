@@ -1,5 +1,6 @@
 # What an installed Kerf has besides the examples of embedding.py: headers, which keep what they say within a MINOR
-# (docs/Compatibility.md), and the C API, which a program in C finds by CMake, links and runs.
+# (docs/Compatibility.md), and the C API, which a program in C finds by CMake, links and runs. With --all
+# (installed-full.test) headers are included in both orders, and the program of this MINOR is compiled by itself.
 #
 # REQUIRES: kerf, kerf-opt, kerf-run
 # UNSUPPORTED: sanitizer
@@ -56,7 +57,9 @@ checks.expect("no header is gone", not set(listed) - set(headers), sorted(set(li
 checks.expect("a new header stands in the list", not set(headers) - set(listed), sorted(set(headers) - set(listed)))
 (out / "all.cpp").write_text("".join(f"#include <{header}>\n" for header in headers if header.endswith(".h")))
 (out / "all-backwards.cpp").write_text("".join(f"#include <{header}>\n" for header in reversed(headers) if header.endswith(".h")))
-for source in (out / "all.cpp", out / "all-backwards.cpp", promised / "headers.cpp"):
+(out / "all-and-promised.cpp").write_text(f'#include "{out / "all.cpp"}"\n#include "{promised / "headers.cpp"}"\n')
+for source in ((out / "all.cpp", out / "all-backwards.cpp", promised / "headers.cpp") if "--all" in sys.argv else
+               (out / "all-and-promised.cpp",)):
     succeeds(f"{source.name} compiles", cxx, "-std=c++17", "-fsyntax-only", "-Wall", "-Wno-unused-parameter",
              "-Wno-unused-const-variable", "-Werror", *includes, source)
 

@@ -41,7 +41,7 @@ checks.expect("-v says what the pure cuts are", "if it were cut one way alone" i
               and "cut one way alone" not in given, full[-3000:])
 
 # What keeps meshes from having a plan is said once per reason.
-tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB").stdout
+tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB", "--deadline=3").stdout
 reasons = [line for line in tight.splitlines() if line.endswith(": predicted to need more memory than the limit")]
 checks.expect("too much memory, once, with how much", len(reasons) == 1 and re.search(r"\(\d+ KiB\); .*(\(\d+ KiB\)|\.\.\.): ", reasons[0]), tight)
 

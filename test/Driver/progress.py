@@ -1,5 +1,6 @@
 # On a terminal a phase that takes longer than a second shows a line, which is wiped; Ctrl-C ends the search for a plan
-# with the best so far, and what is printed says so. Elsewhere there is nothing of it, and --deadline is kept.
+# with the best so far, and what is printed says so. Elsewhere there is nothing of it, and --deadline is kept. With --all
+# (progress-full.test) also of a search that says nothing, and notes of a longer one.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -18,7 +19,7 @@ import time
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, fresh_folder, kerf, takes_interrupts
 
-OUT, INPUTS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
+OUT, INPUTS, EVERYTHING = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), "--all" in sys.argv
 checks = Checks()
 # Bounds of every candidate take a while: more than the seconds that this test waits for.
 LONG = ["plan", INPUTS / "graphs/gpt2-124m/model.onnx", "--dim=batch=64", "--machine=h100-8x8", "--train",
@@ -66,20 +67,27 @@ if code == 0:
     checks.expect("what was not searched", "not searched: planning was ended" in reasons, reasons)
     checks.expect("the bound counts it", plan["objective"]["lower_bound"] <= plan["objective"]["cost"], plan["objective"])
 
-# SIGINT has the same effect without one.
-with open(OUT / "stderr", "wb") as stderr:
-    process = subprocess.Popen(["kerf", *map(str, LONG), "-q", "-o", OUT / "quiet.json"], stdout=subprocess.DEVNULL, stderr=stderr,
-                               preexec_fn=takes_interrupts)
-time.sleep(6)
-process.send_signal(signal.SIGINT)
-code = process.wait(timeout=60)
-reasons = [each.get("reason", "") for each in json.loads((OUT / "quiet.json").read_text())["runners_up"]] if code == 0 else []
-checks.expect("without a terminal", "not searched: planning was ended" in reasons, f"{code} {reasons} {(OUT / 'stderr').read_text()}")
+# SIGINT has the same effect without one, once notes in a file say that there is a plan, or after a while.
+for name, flags in (("noted", ["--note-after=1"]), *([("quiet", ["-q"])] if EVERYTHING else [])):
+    with open(OUT / "stderr", "wb") as stderr:
+        process = subprocess.Popen(["kerf", *map(str, LONG), *flags, "-o", OUT / f"{name}.json"], stdout=subprocess.DEVNULL,
+                                   stderr=stderr, preexec_fn=takes_interrupts)
+    end = time.monotonic() + (6 if name == "quiet" else 60)
+    while time.monotonic() < end and "best so far" not in (OUT / "stderr").read_text():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    code = process.wait(timeout=60)
+    reasons = [each.get("reason", "") for each in json.loads((OUT / f"{name}.json").read_text())["runners_up"]] if code == 0 else []
+    said = (OUT / "stderr").read_text()
+    checks.expect(f"without a terminal, {name}", "not searched: planning was ended" in reasons, f"{code} {reasons} {said}")
+    lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", said, re.M)
+    checks.expect(f"notes in a file, {name}", 1 <= len(lines) <= 6 if name == "noted" else not lines, said)
 
-# And a phase that takes long is noted, each time after twice as long.
-noted = kerf(*LONG, "--deadline=12", "--note-after=1")
-lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
-checks.expect("notes in a file", noted.returncode == 0 and 1 <= len(lines) <= 5, noted.stderr)
+# A phase that takes long is noted each time after twice as long.
+if EVERYTHING:
+    noted = kerf(*LONG, "--deadline=12", "--note-after=1")
+    lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
+    checks.expect("notes of 12 s", noted.returncode == 0 and 1 <= len(lines) <= 5, noted.stderr)
 
 # Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
 # is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does

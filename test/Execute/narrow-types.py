@@ -2,7 +2,7 @@
 # number of 16 bits and many of 32 and 64 to each type, saturating or not; moved; cut over ranks; and stored as weights,
 # two and four in a byte. Judged by ml_dtypes and by fractions.
 #
-# REQUIRES: kerf, onnx
+# REQUIRES: kerf, kerf-commands, onnx
 # RUN: %python %s %t %inputs
 import fractions
 import sys
@@ -15,10 +15,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from kerf_commands import Commands
 from kerf_tests import Checks, expect_error, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
-checks = Checks()
+checks, command = Checks(), Commands(timeout=300)
 FLOATS = {"FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn, "FLOAT8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
           "FLOAT8E5M2": ml_dtypes.float8_e5m2, "FLOAT8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
           "FLOAT4E2M1": ml_dtypes.float4_e2m1fn}
@@ -39,9 +40,9 @@ def run(nodes, inputs, outputs, initializers=(), flags=()):
     for name, (array, _) in arrays.items():
         np.save(OUT / f"{name}.npy", array)
     given = [f"--input={name}=@{OUT}/{name}.npy" for name in arrays]
-    ran = kerf("run", OUT / "g.onnx", *given, f"--output-dir={OUT / 'out'}", "-q", *flags)
-    if ran.returncode:
-        return ran.stderr
+    ran = command("run", OUT / "g.onnx", *given, f"--output-dir={OUT / 'out'}", "-q", *flags)
+    if ran.code:
+        return f"exit {ran.code}: {ran.stderr}"
     return [np.load(OUT / "out" / f"{name}.npy") for name in outputs]
 
 
@@ -281,4 +282,5 @@ checks.expect("random inputs are verified", kerf("verify", path).returncode == 0
 np.savez(OUT / "all.npz", x=np.ones((5, 3), ml_dtypes.int4))
 ran = kerf("run", path, f"--input=@{OUT / 'all.npz'}", f"--output-dir={OUT / 'out'}")
 checks.expect("npz", ran.returncode == 0 and np.array_equal(np.load(OUT / "out/y.npy"), np.ones((5, 3), np.float32)), ran.stderr)
+command.stop()
 checks.finish()

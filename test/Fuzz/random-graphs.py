@@ -1,11 +1,11 @@
-# Random ONNX graphs against ONNX Runtime, on one rank and on a random mesh. The
-# graphs of a seed are always the same; KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for
+# Random ONNX graphs against ONNX Runtime, on one rank and, every third of them
+# (with --full each), on a random mesh. The graphs of a seed are always the same; KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for
 # others, KERF_FUZZ_PLANS=P for more plans of each. What fails is shrunk and
 # printed as text: give it a name in Inputs/regressions when it is mended. Every
 # operator that import knows has a spec in Inputs/onnxgen/specs.
 #
 # REQUIRES: kerf-commands, onnxruntime
-# RUN: %python %s %t 150
+# RUN: %python %s %t 150 3
 import os
 import pathlib
 import re
@@ -58,6 +58,7 @@ def main():
     unknown = sorted((set(SPECS) | set(NO_SPEC)) - known)
     failures, covered = campaign(out, seed, count, first=int(os.environ.get("KERF_FUZZ_FIRST", 0)),
                                  plans=int(os.environ.get("KERF_FUZZ_PLANS", 2)),
+                                 spread=int(sys.argv[3]) if len(sys.argv) > 3 else 1,
                                  workers=int(os.environ.get("KERF_FUZZ_WORKERS", 2)))
     missed = sorted(set(SPECS) - set(covered)) if count >= 150 else []
     print(f"{len(known)} operators are imported; no spec: {lacking}; not imported: {unknown}; not covered: {missed}")

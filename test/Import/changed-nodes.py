@@ -1,9 +1,10 @@
 # Every node of the products of operators that came in as forms of others (com.microsoft, recurrent cells, loops, quantized
 # values, spectra), with an input left out, an input of another rank, size or type, or an attribute that has any number: it
-# is taken or refused with a reason, and never a crash, an internal error or a hang.
+# is taken or refused with a reason, and never a crash, an internal error or a hang. Each node three times, with --full
+# (changed-nodes-full.test) six.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
-# RUN: %python %s %t %inputs
+# RUN: %python %s %t %inputs 3
 import pathlib
 import random
 import runpy

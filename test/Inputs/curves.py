@@ -39,8 +39,7 @@ PINS = {("mlp", "tp"): ("--shard=layers.0.weight=[{tp},{}]", "--shard=layers.1.w
 # Where the same bits are asked for twice: the threads of a rank, by mesh.
 AGAIN = {"": 2, "dp=2": 1, "pp=2": 2, "dp=2,tp=2": 1, "tp=2,pp=2": 2}
 MESHES["bf16"] = [ONE, (2, "dp=2", 1, ()), (2, "tp=2", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",)),
-                  (2, "dp=2", 2, ("--gradient-dtype=f32",)), (4, "dp=2,tp=2", 1, ()), (4, "dp=2,pp=2", 2, ()),
-                  (4, "tp=2,pp=2", 2, ())]
+                  (2, "dp=2", 2, ("--gradient-dtype=f32",)), (4, "dp=2,tp=2", 1, ()), (4, "tp=2,pp=2", 2, ())]
 MESHES["bf16-all"] = [*MESHES["all"], (4, "dp=2,tp=2", 1, ("--gradient-dtype=f32",))]
 SMALL = ("few", "bf16")
 OPTIMIZERS = {"few": ("momentum", "adamw"), "bf16": ("sgd", "adam"),

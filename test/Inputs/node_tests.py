@@ -83,10 +83,10 @@ def operators(cases):
     return found
 
 
-def load(folder, chosen=lambda name: True):
-    """The cases whose names are chosen, each written to a folder below `folder`."""
+def load(folder, choose=lambda cases: cases):
+    """The chosen ones of all cases, each written to a folder below `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
-    cases = [Case(test, pathlib.Path(folder) / test.name) for test in load_model_tests(kind="node") if chosen(test.name)]
+    cases = choose([Case(test, pathlib.Path(folder) / test.name) for test in load_model_tests(kind="node")])
     for case in cases:
         case.write()
     return cases

@@ -50,7 +50,7 @@ def touched(package, steps, timeout=1500):
     while process.poll() is None and time.time() - start < timeout:
         if found := status(process.pid):
             samples.append(found)
-        time.sleep(0.02)
+        time.sleep(0.005)
     if process.poll() is None:
         process.kill()
     said = process.stderr.read()

@@ -1,6 +1,6 @@
 # Operators that write, read and order by index: every reduction, negative and repeated indices, data that is larger than
 # the indices, types, axes, indices that are constants and that are inputs, what stands before and behind. Against ONNX
-# Runtime, on one rank and cut at random.
+# Runtime, on one rank and, every fourth model (with --full each), cut at random.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -12,7 +12,7 @@ import numpy as np
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("indexing", sys.argv, spread=1, pack=24)
+suite = Suite("indexing", sys.argv, spread=4, pack=24)
 
 
 def places(key, shape, size, axis, distinct):

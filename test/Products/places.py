@@ -1,5 +1,6 @@
 # Images read at computed places, places of maxima, determinants, diagonals, what constants select, n-grams, products of
-# bytes as convolutions: against ONNX Runtime, on one rank and cut at random.
+# bytes as convolutions: against ONNX Runtime, on one rank and, every fourth model, cut at random. Of three products of
+# values every pair of two; `--full` (full.test) has the whole products and cuts every model.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -9,20 +10,24 @@ import sys
 import numpy as np
 
 sys.path.insert(0, sys.argv.pop(2))
-from onnx_cases import Suite
+from onnx_cases import Suite, covering
 
-suite = Suite("places", sys.argv, pack=12, opset=21, spread=1)
+suite = Suite("places", sys.argv, pack=12, opset=21, spread=4)
 random = np.random.default_rng(11)
 
 # Regions: within, over the border, far outside, turned round, of no size.
 REGIONS = np.array([[0.3, 1.2, 7.1, 5.8], [-3, -2, 4, 20], [30, 40, 50, 60], [5, 5, 2, 1], [3, 3, 3, 3], [0, 0, 9, 7]], np.float32)
 IMAGES = np.array([0, 1, 1, 0, 1, 0], np.int64)
-for mode, frame, size, ratio, scale in itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), ((1, 1), (3, 2)), (1, 3), (1.0, 0.5)):
+def product(*factors):
+    return itertools.product(*factors) if suite.full else covering(factors)
+
+
+for mode, frame, size, ratio, scale in product(("avg", "max"), ("half_pixel", "output_half_pixel"), ((1, 1), (3, 2)), (1, 3), (1.0, 0.5)):
     suite.case(f"regions {mode} {frame} {size} {ratio} {scale}", lambda g, m=mode, f=frame, s=size, r=ratio, c=scale: g.op(
         "RoiAlign", g.x(2, 3, 8, 10), g.given(REGIONS), g.const(IMAGES), mode=m, coordinate_transformation_mode=f,
         output_height=s[0], output_width=s[1], sampling_ratio=r, spatial_scale=c))
 
-for kernel, group, offsets, masked, more in itertools.product(((1, 1), (2, 3)), (1, 2), (1, 2), (False, True), ({}, {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]})):
+for kernel, group, offsets, masked, more in product(((1, 1), (2, 3)), (1, 2), (1, 2), (False, True), ({}, {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]})):
     def deformed(g, kernel=kernel, group=group, offsets=offsets, masked=masked, more=more):
         sizes, taps = (7, 9), kernel[0] * kernel[1]
         stride, pads, dilation = more.get("strides", [1, 1]), more.get("pads", [0] * 4), more.get("dilations", [1, 1])
@@ -62,7 +67,7 @@ for sorts, axis in itertools.product((0, 1), (None, 0, 1, -1)):
     suite.case(f"different {sorts} {axis}", lambda g, s=sorts, a=axis: g.op("Unique", g.const(ROWS), results=4, sorted=s,
                                                                             **({} if a is None else {"axis": a})))
 
-for mode, lengths, skips in itertools.product(("TF", "IDF", "TFIDF"), ((1, 1), (2, 2), (1, 2)), (0, 2)):
+for mode, lengths, skips in product(("TF", "IDF", "TFIDF"), ((1, 1), (2, 2), (1, 2)), (0, 2)):
     suite.case(f"n-grams {mode} {lengths} {skips}", lambda g, m=mode, n=lengths, s=skips: g.op(
         "TfIdfVectorizer", g.given(np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int64)), mode=m, min_gram_length=n[0],
         max_gram_length=n[1], max_skip_count=s, ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 5, 4, 6],

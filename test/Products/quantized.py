@@ -1,4 +1,5 @@
-# Quantized values and their products, spectra, pools of powers: against ONNX Runtime, on one rank and cut at random.
+# Quantized values and their products, spectra, pools of powers: against ONNX Runtime, on one rank and, every third model
+# (with --full each), cut at random.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -10,7 +11,7 @@ import numpy as np
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("quantized", sys.argv, pack=16, opset=21, spread=1)
+suite = Suite("quantized", sys.argv, pack=16, opset=21, spread=3)
 TYPES = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16}
 
 

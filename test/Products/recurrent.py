@@ -1,5 +1,6 @@
 # RNN, GRU and LSTM: directions, activations with numbers, lengths, initial states, peepholes, clipped and coupled gates,
-# both layouts; and Loop, Scan and a computed If. Against ONNX Runtime, on one rank and cut at random.
+# both layouts; and Loop, Scan and a computed If. Against ONNX Runtime, on one rank and, every sixth model (with --full
+# each), cut at random.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -11,7 +12,7 @@ sys.path.insert(0, sys.argv.pop(2))
 from onnx import TensorProto, helper
 from onnx_cases import Suite, covering
 
-suite = Suite("recurrent", sys.argv, pack=12, spread=2)
+suite = Suite("recurrent", sys.argv, pack=12, spread=6)
 S, B, I, H = 5, 4, 3, 6
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTIONS = {

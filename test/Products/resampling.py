@@ -1,6 +1,7 @@
 # Resize and Upsample (every mode, coordinates, rounding, factors up and down, policies), transposed convolutions
 # (strides, dilations, groups, pads of either side, output_padding, output_shape, automatic pads), in one, two and three
-# dimensions, and images that are read and written at computed places. Against ONNX Runtime, on one rank and cut at random.
+# dimensions, and images that are read and written at computed places. Against ONNX Runtime, on one rank and, every sixth
+# model (with --full each), cut at random.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -13,7 +14,7 @@ import numpy as np
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("resampling", sys.argv, spread=2, pack=32)
+suite = Suite("resampling", sys.argv, spread=6, pack=32)
 
 
 def take(*key, of=4):

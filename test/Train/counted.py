@@ -84,7 +84,7 @@ for n in (2, 3, 4, 8) if EVERYTHING else (2, 8):
 # Uneven groups, stages (not of all devices, so that they divide the work), tied weights over stages: the objective is what
 # is counted.
 for model in ("gpt2", "conv-batch-norm"):
-    for mesh, n in (("dp=3", 3), ("pp=2", 4), *([("pp=2", 6)] if model == "gpt2" else [])):
+    for mesh, n in (("dp=3", 3), ("pp=2", 4), *([("pp=2", 6)] if model == "gpt2" and EVERYTHING else [])):
         CASES.append((f"{model}, {mesh}", model, n, [f"--mesh={mesh}", *(["--batch-norm=frozen"] if model != "gpt2" else [])], {}))
 
 

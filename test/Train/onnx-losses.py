@@ -1,7 +1,7 @@
 # ONNX's SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss inside the graph, every reduction with and without weights
 # of classes: PyTorch's losses and weights on one rank, with the batch cut, and with the classes cut. A label out of range
-# ends the run wherever it stands. With --all every case on every mesh, otherwise each on one rank, on a mesh of data or
-# tensors and on one that is drawn at random, in turn.
+# ends the run wherever it stands. With --all every case on every mesh, otherwise each on one rank and, in turn, on a mesh
+# of data or tensors or on one that is drawn at random.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -34,7 +34,7 @@ def meshes(case):
     if EVERYTHING:
         return [mesh for mesh in MESHES if mesh != "dp" or divides]
     turn = CASES.index(case)
-    return ["one", "dp" if divides and turn % 2 else "tp", list(RANDOM)[turn % len(RANDOM)]]
+    return ["one", ("dp" if divides and turn % 4 else "tp") if turn % 2 == 0 else list(RANDOM)[turn // 2 % len(RANDOM)]]
 
 
 def save(name, case, **changes):

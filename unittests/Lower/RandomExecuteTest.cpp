@@ -64,7 +64,7 @@ void checkAll(unsigned first, unsigned count, bool partitioned) {
 
 TEST(RandomExecuteTest, Whole) { checkAll(0, 60, false); }
 TEST(RandomExecuteTest, Partitioned) {
-  checkAll(1000, kerf::test::seedsOf(60, 35), true);
+  checkAll(1000, kerf::test::seedsOf(60, 20), true);
 }
 
 } // namespace

@@ -81,7 +81,7 @@ def report(out, name, case, plan, verdict, seed, k):
     return "\n".join(line if len(line) < 400 else line[:400] + " ..." for line in text.splitlines())
 
 
-def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
+def one_graph(out, seed, k, training, plans_per_graph, spread, most_shrinks):
     """(operators, [(plan, verdict, text)]) of graph k."""
     case = (training_graph if training else random_graph)(seed, k, worker.evaluator)
     if case is None:
@@ -89,7 +89,7 @@ def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
     if training:
         plans = [training_plan(seed, k), gradient_plan(seed, k)]
     else:
-        plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph)]
+        plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph) if k % spread == 0]
     results = []
     for index, plan in enumerate(plans):
         verdict, text = worker.run(case, plan), ""
@@ -118,13 +118,14 @@ def batch(arguments):
     return [(k, *one_graph(out, seed, k, *options)) for k in numbers]
 
 
-def campaign(out, seed, count, training=False, plans=2, workers=2, first=0, shrinks=3, timeout=60, log=print):
-    """Runs graphs first..first+count; gives the number of failures and how often each operator occurred."""
+def campaign(out, seed, count, training=False, plans=2, spread=1, workers=2, first=0, shrinks=3, timeout=60, log=print):
+    """Runs graphs first..first+count, every so manieth (`spread`) on meshes, too; gives the number of failures and how
+    often each operator occurred."""
     started = time.time()
     operators, refusals, kinds = collections.Counter(), collections.Counter(), collections.Counter()
     graphs = runs = gradients = 0
     numbers = list(range(first, first + count))
-    jobs = [(out, seed, numbers[at:at + 10], training, plans, shrinks) for at in range(0, count, 10)]
+    jobs = [(out, seed, numbers[at:at + 10], training, plans, spread, shrinks) for at in range(0, count, 10)]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, context, start_worker, (str(out), timeout)) as pool:
         for results in pool.map(batch, jobs):
