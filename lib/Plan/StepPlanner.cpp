@@ -228,12 +228,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message = std::move(*wrong);
     return failure();
   }
-  // Candidates have shares of the deadline: the last may end well before it.
-  bool isCutShort = !unsearched.empty() ||
-                    (options.deadlineSeconds > 0 &&
-                     asItIs().elapsed() > 0.5 * options.deadlineSeconds);
   Infeasibility why = explainInfeasible(
-      options, leastMemory(), candidateNotes(summaries()), isCutShort,
+      options, leastMemory(), candidateNotes(summaries()), isCutShort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.
@@ -377,7 +373,17 @@ std::string StepPlanner::refusal() const {
          std::string(" that fits in memory: the smallest that was laid out, ") +
          leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
-         candidateNotes(summaries());
+         candidateNotes(summaries()) +
+         (isCutShort() ? "\nnote: the search ended at its time: there may be a "
+                         "plan that a longer option deadline finds"
+                       : "");
+}
+
+bool StepPlanner::isCutShort() const {
+  // Candidates have shares of the deadline: the last may end well before it.
+  return !unsearched.empty() ||
+         (options.deadlineSeconds > 0 &&
+          asItIs().elapsed() > 0.5 * options.deadlineSeconds);
 }
 
 FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {

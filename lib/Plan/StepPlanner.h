@@ -85,6 +85,8 @@ private:
   PlanResult describe(Variant &variant, Attempt &best);
   LeastMemory leastMemory() const;
   std::vector<CandidateSummary> summaries() const;
+  /// Whether the deadline came before everything was looked at.
+  bool isCutShort() const;
 
   mlir::ModuleOp module;
   mlir::func::FuncOp function;

@@ -25,8 +25,9 @@ std::string OpenDim::text() const {
   for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     while (++end < all.size() && all[end] == all[end - 1] + 1)
       ;
-    text += cat(begin ? ", " : "", all[begin],
-                end - begin > 1 ? cat(" to ", all[end - 1]) : "");
+    text += cat(begin ? ", " : "", all[begin]);
+    if (end - begin > 1)
+      text += cat(end - begin == 2 ? ", " : " to ", all[end - 1]);
   }
   return text;
 }

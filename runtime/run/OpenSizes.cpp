@@ -1,9 +1,12 @@
 //===- OpenSizes.cpp - inputs of any size that a package takes ------------===//
 #include "OpenSizes.h"
 
+#include "kerf/Format/ClosestName.h"
+
 #include "../base/Types.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace kerf::rt {
@@ -34,28 +37,63 @@ void openSpecs(const std::vector<kerf_open_dim_t> &dims,
     }
 }
 
+/// The dimension that "NAME=SIZE" binds, and its size; -1 with `error`.
+static int64_t parseBinding(const std::string &text,
+                            const std::vector<kerf_open_dim_t> &dims,
+                            int64_t &size, std::string &error) {
+  size_t equals = text.rfind('=');
+  char *end = nullptr;
+  if (equals != std::string::npos)
+    size = std::strtoll(text.c_str() + equals + 1, &end, 10);
+  if (!end || *end || end == text.c_str() + equals + 1) {
+    error = cat("option dim: '", text, "', expected NAME=SIZE");
+    return -1;
+  }
+  std::string name = text.substr(0, equals);
+  std::vector<std::string> names;
+  for (const kerf_open_dim_t &dim : dims)
+    names.push_back(dim.name);
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end())
+    return found - names.begin();
+  std::string close = kerf::closestName(name, names);
+  error = cat("option dim: no open dimension \"", name, "\"",
+              names.empty()   ? ", the package has one size"
+              : close.empty() ? ""
+                              : ", did you mean \"" + close + "\"?");
+  return -1;
+}
+
 bool findSizes(const std::vector<kerf_open_dim_t> &dims,
+               const std::vector<std::string> &bindings,
                const std::vector<InputSpec> &specs,
                const std::vector<std::optional<GivenInput>> &given,
                std::vector<int64_t> &sizes, std::string &error) {
   sizes.clear();
+  std::vector<int64_t> bound(dims.size(), -1);
+  for (const std::string &text : bindings) {
+    int64_t size = 0, index = parseBinding(text, dims, size, error);
+    if (index < 0)
+      return false;
+    bound[static_cast<size_t>(index)] = size;
+  }
   for (const kerf_open_dim_t &dim : dims) {
-    int64_t size = 0;
-    const InputSpec *teller = nullptr;
+    int64_t size = bound[sizes.size()];
+    std::string teller = size < 0 ? "" : "option dim";
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!given[i] || given[i]->file.empty() || dim.input_axes[i] < 0)
         continue;
       int64_t own = given[i]->shape[static_cast<size_t>(dim.input_axes[i])];
-      if (teller && own != size) {
-        error = cat(given[i]->file, ": dimension \"", dim.name,
-                    "\" of input \"", specs[i].name, "\" is ", own,
-                    ", by input \"", teller->name, "\" it is ", size);
+      if (!teller.empty() && own != size) {
+        error =
+            cat(given[i]->file, ": dimension \"", dim.name, "\" of input \"",
+                specs[i].name, "\" is ", own, ", by ", teller, " it is ", size);
         return false;
       }
       size = own;
-      teller = &specs[i];
+      teller = cat("input \"", specs[i].name, "\"");
     }
-    sizes.push_back(teller ? size : dim.sizes[dim.num_sizes - 1]);
+    sizes.push_back(teller.empty() ? dim.sizes[dim.num_sizes - 1] : size);
   }
   return true;
 }

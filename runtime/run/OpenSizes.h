@@ -21,9 +21,11 @@ int64_t programSize(const kerf_open_dim_t &dim, int64_t size);
 void openSpecs(const std::vector<kerf_open_dim_t> &dims,
                std::vector<InputSpec> &specs);
 
-/// The size of each dimension by what is given, which must agree; of one that
-/// nothing tells, the largest. False with `error` if it does not.
+/// The size of each dimension by what is given and by `bindings`, NAME=SIZE,
+/// which must agree; of one that nothing tells, the largest. False with `error`
+/// if something is wrong.
 bool findSizes(const std::vector<kerf_open_dim_t> &dims,
+               const std::vector<std::string> &bindings,
                const std::vector<InputSpec> &specs,
                const std::vector<std::optional<GivenInput>> &given,
                std::vector<int64_t> &sizes, std::string &error);

@@ -188,7 +188,7 @@ void Runner::readInputs() {
   if (!options.drawsInputs)
     if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);
-  if (!findSizes(dims, specs, given, sizes, error))
+  if (!findSizes(dims, options.dims, specs, given, sizes, error))
     usage(error);
   openProgram();
   for (size_t i = 0; i < specs.size(); ++i) {

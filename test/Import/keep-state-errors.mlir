@@ -145,6 +145,30 @@ func.func @main(%q: tensor<1x1x1x2xf32> {kerf.name = "q"}, %k: tensor<1x1x1x2xf3
 
 // -----
 
+// What is put in place of a softmax is 1, also at hidden positions.
+// expected-error @below {{are hidden: (nn.select) combines positions of two kinds}}
+module {
+func.func @main(%q: tensor<1x1x1x2xf32> {kerf.name = "q"}, %k: tensor<1x1x1x2xf32> {kerf.name = "k"},
+    %m: tensor<1x4xi1> {kerf.name = "attention_mask"}, %i: tensor<1x1xi64> {kerf.name = "position_ids"},
+    %p: tensor<1x1x3x2xf32> {kerf.name = "past.key"})
+    -> (tensor<1x1x1x2xf32> {kerf.name = "y"}, tensor<1x1x4x2xf32> {kerf.name = "present.key"}) {
+  %c = nn.concat %p, %k dim 2 : (tensor<1x1x3x2xf32>, tensor<1x1x1x2xf32>) -> tensor<1x1x4x2xf32>
+  %j = nn.cast %i : (tensor<1x1xi64>) -> tensor<1x1xf32>
+  %qi = nn.add %q, %j : (tensor<1x1x1x2xf32>, tensor<1x1xf32>) -> tensor<1x1x1x2xf32>
+  %s = nn.matmul %qi, %c {transpose_rhs} : (tensor<1x1x1x2xf32>, tensor<1x1x4x2xf32>) -> tensor<1x1x1x4xf32>
+  %one = nn.constant dense<1.0> : tensor<f32>
+  %least = nn.constant dense<-1.0e9> : tensor<f32>
+  %h = nn.select %m, %s, %least : (tensor<1x4xi1>, tensor<1x1x1x4xf32>, tensor<f32>) -> tensor<1x1x1x4xf32>
+  %t = nn.softmax %h dim 3 : tensor<1x1x1x4xf32>
+  %n = nn.is_nan %t : (tensor<1x1x1x4xf32>) -> tensor<1x1x1x4xi1>
+  %g = nn.select %n, %one, %t : (tensor<1x1x1x4xi1>, tensor<f32>, tensor<1x1x1x4xf32>) -> tensor<1x1x1x4xf32>
+  %y = nn.matmul %g, %c : (tensor<1x1x1x4xf32>, tensor<1x1x4x2xf32>) -> tensor<1x1x1x2xf32>
+  return %y, %c : tensor<1x1x1x2xf32>, tensor<1x1x4x2xf32>
+}
+}
+
+// -----
+
 // All positions are added up.
 // expected-error @below {{are hidden: (nn.reduce) sums over positions that the mask does not hide}}
 module {

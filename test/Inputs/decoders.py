@@ -86,7 +86,10 @@ def attention(g, kind, layer, q, k, v, mask, cos_sin):
         scores = g.make("Add", scores, bias)
     else:
         scores = g.make("Add", scores, mask)
-    joined = g.make("MatMul", g.make("Softmax", scores, axis=-1), v)
+    weights = g.make("Softmax", scores, axis=-1)
+    if kind == "llama":  # as PyTorch's older exporter guards rows that see nothing
+        weights = g.make("Where", g.make("IsNaN", weights), g.constant(0, np.float32), weights)
+    joined = g.make("MatMul", weights, v)
     joined = g.make("Transpose", joined, perm=[0, 2, 1, 3])
     return g.make("Reshape", joined, g.constant([0, 0, heads * size]))
 

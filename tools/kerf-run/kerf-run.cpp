@@ -46,6 +46,10 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", kerf_runtime_version());
   kerf::tool::addCompletion(app);
   app.add_option("package", options.package, "folder NAME.kerf")->required();
+  app.add_option("--dim", options.dims,
+                 "NAME=SIZE of a dimension of which the package takes several "
+                 "sizes")
+      ->delimiter(',');
   app.add_option("--input,-i", options.inputs,
                  "NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only input) or "
                  "@FILE.npz (all that it has)")

@@ -65,10 +65,13 @@ static std::string versionText() {
 }
 
 /// Options of compilation have no effect on a package: they are refused.
-static void refuseForPackage(const CLI::App &command, const Options &options) {
+static void refuseForPackage(const CLI::App &command, const Options &options,
+                             bool isRun) {
   for (const CLI::Option *option : command.get_options()) {
     const std::string &group = option->get_group();
-    if (option->count() > 0 && option->get_name() != "--seed" &&
+    bool isForPackages = option->get_name() == "--seed" ||
+                         (option->get_name() == "--dim" && isRun);
+    if (option->count() > 0 && !isForPackages &&
         (group == "Model" || group == "Planning" ||
          group == "Code generation" || group == "Inspection"))
       throw Failure{kUsage,
@@ -326,7 +329,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   try {
     parse(app, argc, argv);
     if ((command == run || command == generate) && isPackage(options.model))
-      refuseForPackage(*app.get_subcommands().front(), options);
+      refuseForPackage(*app.get_subcommands().front(), options, command == run);
     if (command == run || command == generate)
       options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                       *app.get_subcommand("plan"), options);

@@ -116,6 +116,8 @@ static int runInJob(Options &options, rt::JobScope &job) {
     requireStatus(job.shareFolder(run.package));
   }
   run.inputs = options.inputs;
+  if (isPackage(options.model)) // a model has been compiled for them
+    run.dims = options.dims;
   run.drawsInputs = options.seedGiven || options.randomInputs;
   run.seed = options.seed;
   run.widenOutputs = options.outputType == "f32";

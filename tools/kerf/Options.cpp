@@ -27,6 +27,11 @@ static std::vector<std::string> splitBindings(const std::string &text) {
       parts.back() += "," + part;
     begin = end + 1;
   }
+  // Whatever it is, it is part of the last binding.
+  if (parts.size() > 1 && parts.back().find('=') == std::string::npos) {
+    parts[parts.size() - 2] += "," + parts.back();
+    parts.pop_back();
+  }
   return parts;
 }
 

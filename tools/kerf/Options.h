@@ -46,7 +46,6 @@ struct Devices {
 struct OpenSize {
   std::string name;
   std::vector<int64_t> sizes; ///< of the programs, ascending
-  int64_t low = 1;            ///< smaller ones are not asked for
 };
 
 struct Options {

@@ -28,6 +28,8 @@ namespace json = llvm::json;
 
 /// Programs of one package: each is compiled, and takes some megabytes.
 static constexpr size_t kMaxPrograms = 32;
+/// Sizes between those of programs: for each the model is imported.
+static constexpr size_t kMaxCompared = 1000;
 
 static std::string inQuotes(const std::string &name) {
   return "\"" + name + "\"";
@@ -35,7 +37,12 @@ static std::string inQuotes(const std::string &name) {
 
 static int64_t parseSize(llvm::StringRef text, const std::string &binding) {
   int64_t size;
-  if (text.getAsInteger(10, size) || size < 1)
+  if (!text.getAsInteger(10, size) && size < 1)
+    throw Failure{kUsage,
+                  "--dim: '" + binding + "' has size " + text.str() +
+                      ", expected at least 1",
+                  {}};
+  if (text.getAsInteger(10, size))
     throw Failure{kUsage,
                   "--dim: '" + binding +
                       "', expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C",
@@ -55,7 +62,6 @@ static OpenSize parseOpenSize(const std::string &binding) {
                     "--dim: '" + binding + "': " + low.str() +
                         " is more than " + high.str(),
                     {}};
-    open.low = first;
     open.sizes.push_back(first);
     for (int64_t size = 1; size < last; size *= 2)
       if (size > first)
@@ -64,7 +70,6 @@ static OpenSize parseOpenSize(const std::string &binding) {
       open.sizes.push_back(last);
     return open;
   }
-  open.low = 1;
   for (llvm::StringRef size : llvm::split(text, ','))
     open.sizes.push_back(parseSize(size, binding));
   llvm::sort(open.sizes);
@@ -101,11 +106,36 @@ static void requireDim(const Options &options, const OpenSize &open) {
                   {}};
 }
 
+/// A dimension that is bound once to several sizes is bound nowhere else.
+static void requireOnce(const std::vector<std::string> &dims,
+                        const std::string &binding) {
+  llvm::StringRef name = llvm::StringRef(binding).rsplit('=').first;
+  for (const std::string &other : dims)
+    if (&other != &binding && llvm::StringRef(other).rsplit('=').first == name)
+      throw Failure{kUsage,
+                    "--dim: " + inQuotes(name.str()) + " is given twice, as '" +
+                        binding + "' and '" + other + "'",
+                    {}};
+}
+
+/// "1-8" and "1:8" are meant as ranges.
+static bool isMisspelt(llvm::StringRef sizes) {
+  auto [low, high] = sizes.split(sizes.contains(':') ? ':' : '-');
+  int64_t size;
+  return !low.getAsInteger(10, size) && !high.getAsInteger(10, size);
+}
+
 void kerf::tool::takeSizes(Options &options, bool takesSizes) {
   for (std::string &binding : options.dims) {
     llvm::StringRef sizes = llvm::StringRef(binding).rsplit('=').second;
+    if (isMisspelt(sizes))
+      throw Failure{kUsage,
+                    "--dim: '" + binding +
+                        "', expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C",
+                    {}};
     if (!sizes.contains("..") && !sizes.contains(','))
       continue;
+    requireOnce(options.dims, binding);
     OpenSize open = parseOpenSize(binding);
     if (!takesSizes)
       throw Failure{kUsage,
@@ -113,12 +143,14 @@ void kerf::tool::takeSizes(Options &options, bool takesSizes) {
                         "': several sizes are for kerf compile, whose package "
                         "takes each of them",
                     {}};
-    const char *flag = options.train               ? "--train"
-                       : options.cacheLength       ? "--cache-length"
-                       : !options.states.empty()   ? "--state"
-                       : !options.planFile.empty() ? "--plan"
-                       : !options.from.empty()     ? "--from"
-                                                   : nullptr;
+    const char *flag = options.train                ? "--train"
+                       : options.cacheLength        ? "--cache-length"
+                       : !options.states.empty()    ? "--state"
+                       : !options.planFile.empty()  ? "--plan"
+                       : !options.from.empty()      ? "--from"
+                       : !options.stopAfter.empty() ? "--stop-after"
+                       : !options.dumpDir.empty()   ? "--dump-dir"
+                                                    : nullptr;
     if (flag)
       throw Failure{kUsage,
                     std::string(flag) + ": for one size, --dim has '" +
@@ -161,7 +193,8 @@ public:
   struct Found {
     std::vector<int64_t> padded;
     json::Object outputs;
-    std::string why; ///< why one is not
+    int64_t refused = 0; ///< the first that is not; 0: none, or all
+    std::string why;     ///< why it is not
   };
   Found find(size_t dim);
 
@@ -239,7 +272,13 @@ std::string SizeFinder::compare(size_t dim, const Sizes &small,
   const std::string &name = options.openSizes[dim].name;
   // Types and attributes are compared, which are one context's.
   std::string text;
-  llvm::raw_string_ostream(text) << import(small)->getModule();
+  try {
+    llvm::raw_string_ostream(text) << import(small)->getModule();
+  } catch (const Failure &failure) { // a size that the model does not take
+    return failure.message.empty() && !failure.notes.empty()
+               ? failure.notes.front()
+               : failure.message;
+  }
   auto imported = mlir::parseSourceString<mlir::ModuleOp>(
       text, large.getModule().getContext());
   if (!imported)
@@ -287,8 +326,8 @@ std::string SizeFinder::whyNoSamples(size_t dim) const {
       if (int64_t axis = axisIn(input, name);
           input.name == called.getValue() && axis >= 0 &&
           (!samples || samples.getInt() != axis))
-        return "it does not count samples, which alone are known not to see "
-               "each other";
+        return "it does not count samples, and the rows of anything else may "
+               "have to do with each other";
   }
   return "";
 }
@@ -301,32 +340,79 @@ SizeFinder::Found SizeFinder::find(size_t dim) {
   for (const Sizes &sizes : combinations())
     if (sizes[dim] == open.sizes.back())
       others.push_back(sizes);
-  for (int64_t target : open.sizes) {
-    int64_t begin = std::max<int64_t>(2, open.low);
-    for (int64_t size : open.sizes)
-      if (size < target)
-        begin = std::max(begin, size + 1);
-    if (begin >= target)
-      continue;
-    if (found.why = whyNoSamples(dim); !found.why.empty())
-      return found;
-    std::vector<std::unique_ptr<Compilation>> large;
-    for (Sizes sizes : others) {
-      sizes[dim] = target;
-      large.push_back(import(sizes));
-    }
-    for (int64_t size = begin; size < target; ++size) {
-      for (auto [sizes, program] : llvm::zip_equal(others, large)) {
-        Sizes small = sizes;
-        small[dim] = size;
-        found.why = compare(dim, small, *program, found);
-        if (!found.why.empty())
-          return found;
+  // By size: the one whose program could take it.
+  std::vector<std::pair<int64_t, int64_t>> between;
+  for (size_t next = 1; next < open.sizes.size(); ++next)
+    for (int64_t size = std::max<int64_t>(2, open.sizes[next - 1] + 1);
+         size < open.sizes[next] && between.size() <= kMaxCompared; ++size)
+      between.emplace_back(size, open.sizes[next]);
+  if (between.empty())
+    return found;
+  if (found.why = whyNoSamples(dim); !found.why.empty())
+    return found;
+  if (between.size() * others.size() > kMaxCompared) {
+    found.why = "each would have to be compared, which is done for " +
+                std::to_string(kMaxCompared) + " at most";
+    return found;
+  }
+  std::vector<std::unique_ptr<Compilation>> large;
+  int64_t last = 0;
+  for (auto [size, target] : between) {
+    if (std::exchange(last, target) != target) {
+      large.clear();
+      for (Sizes sizes : others) {
+        sizes[dim] = target;
+        large.push_back(import(sizes));
       }
-      found.padded.push_back(size);
     }
+    std::string why;
+    for (auto [sizes, program] : llvm::zip_equal(others, large)) {
+      Sizes small = sizes;
+      small[dim] = size;
+      if (why.empty())
+        why = compare(dim, small, *program, found);
+    }
+    if (why.empty())
+      found.padded.push_back(size);
+    else if (found.why.empty())
+      std::tie(found.refused, found.why) = std::pair(size, why);
+    // Most likely none is, as samples see each other.
+    if (found.padded.empty() && found.refused > 0 && size - found.refused >= 3)
+      break;
   }
   return found;
+}
+
+/// "batch=2,seq=16".
+static std::string bindingsOf(const Options &options, const Sizes &sizes) {
+  std::string text;
+  for (auto [open, size] : llvm::zip_equal(options.openSizes, sizes))
+    text += (text.empty() ? "" : ",") + open.name + "=" + std::to_string(size);
+  return text;
+}
+
+static std::string listed(const std::vector<int64_t> &sizes) {
+  return llvm::join(
+      llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); }),
+      ", ");
+}
+
+/// What becomes of the sizes between.
+static std::string textOf(const SizeFinder::Found &found) {
+  if (found.why.empty())
+    return found.padded.empty() ? "" : "; what is between is filled up";
+  std::string why = " (";
+  if (found.refused > 0)
+    why += std::to_string(found.refused) + ": ";
+  why += found.why + ")";
+  if (found.padded.empty())
+    return "; no other size is taken" + why;
+  return "; of what is between " +
+         (found.padded.size() <= 12
+              ? listed(found.padded) +
+                    (found.padded.size() == 1 ? " is" : " are") + " filled up"
+              : std::to_string(found.padded.size()) + " sizes are filled up") +
+         ", others not" + why;
 }
 
 OtherSizes kerf::tool::compileOtherSizes(const Options &options,
@@ -350,23 +436,20 @@ OtherSizes kerf::tool::compileOtherSizes(const Options &options,
     CompilationOptions compile = compilationOptions(finder.optionsFor(sizes));
     compile.weightsInPlace = options.weightsInPlace;
     auto program = std::make_unique<Compilation>(std::move(compile));
-    require(*program, program->runUntil("lower"));
+    try {
+      require(*program, program->runUntil("lower"));
+    } catch (Failure &failure) {
+      failure.notes.push_back("with --dim " + bindingsOf(options, sizes));
+      throw;
+    }
     result.programs.emplace_back(name, std::move(program));
   }
   json::Array dims;
   for (auto [index, open] : llvm::enumerate(options.openSizes)) {
     SizeFinder::Found found = finder.find(index);
-    std::string note = "dimension " + inQuotes(open.name) + ": programs for " +
-                       llvm::join(llvm::map_range(open.sizes,
-                                                  [](int64_t size) {
-                                                    return std::to_string(size);
-                                                  }),
-                                  ", ");
-    if (!found.padded.empty())
-      note += "; what is between is filled up";
-    if (!found.why.empty())
-      note += "; no other size is taken: " + found.why;
-    result.notes.push_back(note);
+    result.notes.push_back("dimension " + inQuotes(open.name) +
+                           ": programs for " + listed(open.sizes) +
+                           textOf(found));
     dims.push_back(json::Object{{"name", open.name},
                                 {"inputs", finder.axesOfInputs(open.name)},
                                 {"outputs", std::move(found.outputs)},

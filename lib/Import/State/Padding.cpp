@@ -156,8 +156,28 @@ private:
     return "sums over positions that the mask does not hide";
   }
 
+  /// Whether both branches are 0 at positions that are hidden, so whatever the
+  /// condition is there, which is of the same positions: PyTorch puts 0 where a
+  /// softmax of nothing but -inf is NaN.
+  bool selectsZeros(SelectOp select, ArrayRef<unsigned> marked) {
+    auto isZero = [&](unsigned branch) {
+      Value value = select->getOperand(branch);
+      if (llvm::is_contained(marked, branch))
+        return marks[value].kind == Kind::Zero;
+      DenseElementsAttr elements = filled.get(value);
+      return elements && elements.isSplat() && number(elements, 0) == 0 &&
+             elements == empty.get(value);
+    };
+    return llvm::is_contained(marked, 0u) && isZero(1) && isZero(2);
+  }
+
   std::string kindOf(Operation *op, ArrayRef<unsigned> marked, const Rule &rule,
                      unsigned factor, Kind &kind, bool &isCausal) {
+    if (auto select = dyn_cast<SelectOp>(op);
+        select && selectsZeros(select, marked)) {
+      kind = Kind::Zero;
+      return {};
+    }
     Kind own = marks[op->getOperand(marked[0])].kind;
     for (unsigned number : marked)
       if (marks[op->getOperand(number)].kind != own)

@@ -32,6 +32,7 @@ private:
   }
   bool sameTypes(Value a, Value b) const;
   bool sameAttributes(Operation *a, Operation *b) const;
+  bool sameElements(DenseElementsAttr here, DenseElementsAttr there) const;
   bool sameLiterals(Operation *a, Operation *b) const;
   std::string compare(Operation *a, Operation *b);
 
@@ -104,7 +105,8 @@ bool Comparison::sameAttributes(Operation *a, Operation *b) const {
 
 /// The same for each sample: what differs in size, in one dimension, repeats
 /// itself there.
-bool sameElements(DenseElementsAttr here, DenseElementsAttr there) {
+bool Comparison::sameElements(DenseElementsAttr here,
+                              DenseElementsAttr there) const {
   if (here == there)
     return true;
   if (here.getElementType() != there.getElementType())
@@ -124,6 +126,12 @@ bool sameElements(DenseElementsAttr here, DenseElementsAttr there) {
     }
   if (!dim)
     return false;
+  // The rows of one sample, in each of them.
+  int64_t rowsA = shapeA[*dim], rowsB = shapeB[*dim];
+  int64_t period = rowsA / inSmall.batchSize();
+  if (period == 0 || rowsA % inSmall.batchSize() ||
+      rowsB != period * inLarge.batchSize())
+    return false;
   auto valuesA = here.getValues<Attribute>();
   auto valuesB = there.getValues<Attribute>();
   auto product = [](ArrayRef<int64_t> sizes) {
@@ -135,15 +143,13 @@ bool sameElements(DenseElementsAttr here, DenseElementsAttr there) {
   int64_t outer = product(shapeA.take_front(*dim));
   int64_t inner = product(shapeA.drop_front(*dim + 1));
   for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      Attribute first = valuesA[o * shapeA[*dim] * inner + i];
-      for (int64_t row = 0; row < shapeA[*dim]; ++row)
-        if (valuesA[(o * shapeA[*dim] + row) * inner + i] != first)
+    for (int64_t row = 0; row < rowsB; ++row)
+      for (int64_t i = 0; i < inner; ++i) {
+        Attribute first = valuesA[(o * rowsA + row % period) * inner + i];
+        if (valuesB[(o * rowsB + row) * inner + i] != first ||
+            (row < rowsA && valuesA[(o * rowsA + row) * inner + i] != first))
           return false;
-      for (int64_t row = 0; row < shapeB[*dim]; ++row)
-        if (valuesB[(o * shapeB[*dim] + row) * inner + i] != first)
-          return false;
-    }
+      }
   return true;
 }
 
@@ -168,25 +174,27 @@ bool isLiteral(Operation *op) {
 }
 
 std::string Comparison::compare(Operation *a, Operation *b) {
-  auto differs = [&](const char *how) { return nameOf(b) + " " + how; };
+  auto differs = [&](const char *how) {
+    return "the model is another for that size: " + nameOf(b) + " " + how;
+  };
   if (a->getName() != b->getName() ||
       a->getNumOperands() != b->getNumOperands() ||
       a->getNumResults() != b->getNumResults())
-    return differs("is another op where there are fewer samples");
+    return differs("is another op");
   for (auto [x, y] : llvm::zip(a->getOperands(), b->getOperands()))
     if (partner.lookup(x) != y)
-      return differs("has other operands where there are fewer samples");
+      return differs("has other operands");
   if (a->getNumRegions() || b->getNumRegions())
     return differs("has a body");
   if (isLiteral(a) && isLiteral(b)) {
     if (!sameLiterals(a, b))
-      return differs("has other values where there are fewer samples");
+      return differs("has other values");
   } else {
     if (!sameAttributes(a, b))
-      return differs("has other attributes where there are fewer samples");
+      return differs("has other attributes");
     for (auto [x, y] : llvm::zip(a->getResults(), b->getResults()))
       if (!sameTypes(x, y))
-        return differs("has a size that depends on their number");
+        return differs("has a size that is not in proportion");
   }
   for (auto [x, y] : llvm::zip(a->getResults(), b->getResults()))
     partner[x] = y;
@@ -199,13 +207,14 @@ std::string Comparison::run() {
   for (const BatchAnalysis *batch : {&inLarge, &inSmall})
     if (!batch->breaks().empty()) {
       const BatchAnalysis::Break &first = batch->breaks().front();
-      return nameOf(first.op) + " " + first.reason;
+      return "samples have to do with each other in " + nameOf(first.op) +
+             ", which " + first.reason;
     }
   if (small.getNumArguments() != large.getNumArguments())
-    return "other inputs where there are fewer samples";
+    return "the model has other inputs for that size";
   for (auto [x, y] : llvm::zip(small.getArguments(), large.getArguments())) {
     if (!sameTypes(x, y))
-      return "an input has a size that depends on the number of samples";
+      return "an input has a size that is not in proportion";
     partner[x] = y;
   }
   Block &first = small.getBody().front(), &second = large.getBody().front();
@@ -214,7 +223,7 @@ std::string Comparison::run() {
     if (std::string wrong = compare(&*a, &*b); !wrong.empty())
       return wrong;
   if (a != first.end() || b != second.end())
-    return "other ops where there are fewer samples";
+    return "the model has other ops for that size";
   return "";
 }
 } // namespace

@@ -68,7 +68,9 @@ struct RunOptions {
   std::string package;
   std::string model; ///< that it was compiled from a moment ago, for messages
   std::vector<std::string> inputs; ///< flags, see kerf/rt/inputs.h
-  bool drawsInputs = false;        ///< what is not given is drawn from `seed`
+  /// NAME=SIZE of dimensions of which the package takes several sizes.
+  std::vector<std::string> dims;
+  bool drawsInputs = false; ///< what is not given is drawn from `seed`
   uint64_t seed = 0;
   bool widenOutputs = false; ///< files of f16 and bf16 outputs are f32
   std::string outputDir, statsFile, traceFile, inject; ///< empty: none
