@@ -185,11 +185,11 @@ void Runner::readInputs() {
   std::string error;
   if (!matchInputs(options.inputs, specs, options.named(), given, error))
     usage(error);
+  if (!findSizes(dims, options.dims, specs, given, sizes, error))
+    usage(error);
   if (!options.drawsInputs)
     if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);
-  if (!findSizes(dims, options.dims, specs, given, sizes, error))
-    usage(error);
   openProgram();
   for (size_t i = 0; i < specs.size(); ++i) {
     kerf_tensor_info_t info;

@@ -40,8 +40,9 @@ checks.expect("compiles", result.returncode == 0, result.stderr)
 mask = os.umask(0)
 os.umask(mask)
 checks.expect("the umask says who opens it", package.stat().st_mode & 0o777 == 0o777 & ~mask, oct(package.stat().st_mode))
-for flag in ("--devices=cpu:4", "--mesh=tp=2", "--dim=batch=4", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
+for flag in ("--devices=cpu:4", "--mesh=tp=2", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
     expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
+expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size'])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)
 expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-after=plan"], 2, ["--stop-after"])
 
