@@ -518,6 +518,15 @@ static void fitDevices(Options &options, int32_t size) {
                   {}};
 }
 
+/// The processes are there.
+static void refuseProcesses(const Options &options) {
+  if (options.ranks == "processes")
+    throw Failure{kUsage,
+                  "--ranks=processes: this process is one of a job that mpirun "
+                  "or the like has started",
+                  {}};
+}
+
 int kerf::tool::withJob(
     const Options &given, bool takesPackages, bool handlesTermination,
     const std::function<int(Options &, rt::JobScope &)> &body) {
@@ -533,6 +542,8 @@ int kerf::tool::withJob(
       takeDevices(options);
       checkFiles(options, OutputKind::File, !isPackage(options.model));
     }
+    if (job)
+      refuseProcesses(options);
     if (job && !isPackage(options.model))
       fitDevices(options, job.size());
     return body(options, job);
@@ -556,11 +567,6 @@ void kerf::tool::requireStatus(kerf_status_t status) {
 
 bool kerf::tool::startsProcesses(const Options &options,
                                  const rt::JobScope &job) {
-  if (options.ranks == "processes" && job)
-    throw Failure{kUsage,
-                  "--ranks=processes: this process is one of a job that mpirun "
-                  "or the like has started",
-                  {}};
   if (options.ranks != "auto" || job || isPackage(options.model))
     return options.ranks == "processes" && !job;
   Devices devices = parseDevices(options.devices);
