@@ -7,16 +7,14 @@
 // Idea: the Problem has a second resource, the estimate, which is close to what
 // is laid out without being a bound. The lower its limit is, the less the
 // solution takes and the more it costs. Limits of the estimate are tried from
-// above downwards; the first whose solution fits gives the cheapest that does.
-// Where none does, limits of the memory that is known for sure are tried, which
-// lead to other solutions.
-// All are of a grid which is the same for every memory limit, so that a plan
-// for less memory is among those that are looked at for more. Whether a
-// solution fits is judged by the prediction for it (StagePlan::memory), and at
-// the end by what is laid out for the best plan of all (Planning::runWithout):
-// if that is too much, predictions for this candidate are trusted less and it
-// is looked at again. Candidates that were only not searched because it was
-// cheaper are searched then. Bounds stay those of the first solution.
+// above downwards; where no solution fits, limits of the memory that is known
+// for sure are, which lead to other solutions. All are of a grid that is the
+// same for every memory limit, so that a plan for less memory is among those
+// that are looked at for more. The cheapest of them that is predicted to fit
+// (StagePlan::memory) is taken. What is laid out for the best plan of all
+// decides (Planning::runWithout): if that is too much, the next one that is
+// predicted to take less is taken, and candidates that were only not searched
+// because it was cheaper are searched. Bounds stay those of the first solution.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -159,7 +157,6 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
         }))
       attempt.known.push_back(
           {attempt.solved, attempt.summary.cost, predicted});
-    return attempt.stages.feasible && static_cast<double>(predicted) <= target;
   };
   if (attempt.solved.hasSolution())
     note();
@@ -183,6 +180,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
   if (attempt.stages.feasible)
     excess = static_cast<double>(peakOf(attempt.stages)) /
              (attempt.allowance * static_cast<double>(*limit));
+  double allowed = attempt.allowance * static_cast<double>(*limit);
   bool found = false;
   for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
     if (found && !(looksDeeper && isSmall(graph.problem)))
@@ -196,21 +194,36 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
     LimitScan scan(static_cast<double>(bytesOf(first)), excess);
     for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
          ++tries) {
-      resource.limit = scan.limit();
-      again();
-      if (!attempt.solved.hasSolution()) {
-        if (attempt.solved.statistics.stoppedBy == "cutoff")
-          break; // the more so with less memory
+      // The same limits are tried where it is looked at again.
+      auto [place, isNew] = attempt.tried.try_emplace({kind, scan.limit()});
+      if (isNew || graph.candidate.stages > 1) {
+        resource.limit = scan.limit();
+        again();
+        if (attempt.solved.statistics.stoppedBy == "cutoff" &&
+            !attempt.solved.hasSolution()) {
+          attempt.tried.erase(place); // another time it may be of interest
+          break;                      // the more so with less memory
+        }
+        place->second = {attempt.solved.solution, 0};
+        if (attempt.solved.hasSolution()) {
+          note();
+          place->second.second = attempt.stages.feasible
+                                     ? peakOf(attempt.stages)
+                                     : std::numeric_limits<int64_t>::max();
+        }
+      }
+      const auto &[solution, predicted] = place->second;
+      if (solution.empty()) {
         scan.noteNone();
         continue;
       }
-      int64_t bytes = bytesOf(attempt.solved.solution);
-      bool isLittle = note();
-      if (isLittle || fits(attempt))
-        scan.noteFits(bytes, isLittle);
+      auto peak = static_cast<double>(predicted);
+      bool isLittle = peak <= target, fits = isLittle || peak <= allowed;
+      if (fits)
+        scan.noteFits(bytesOf(solution), isLittle);
       else
-        scan.noteTooMuch(bytes);
-      found |= isLittle || fits(attempt);
+        scan.noteTooMuch(bytesOf(solution));
+      found |= fits;
     }
     resource.limit = before;
   }

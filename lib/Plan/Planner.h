@@ -42,6 +42,9 @@ struct Attempt {
     bool isRejected = false; ///< laid out, and took too much
   };
   std::vector<Known> known;
+  /// By resource and limit of it: the solution and the bytes that it is
+  /// predicted to take; an empty one: there is none.
+  std::map<std::pair<uint32_t, int64_t>, std::pair<Solution, int64_t>> tried;
   int tries = 0; ///< solutions that were laid out and took too much
 
   /// There is no plan, which is proven.

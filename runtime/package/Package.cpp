@@ -59,10 +59,7 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
 }
 
 void Package::readSizes() {
-  auto listed =
-      std::find_if(manifest.files.begin(), manifest.files.end(),
-                   [](const FileEntry &f) { return f.path == "sizes.json"; });
-  if (listed == manifest.files.end())
+  if (!lists("sizes.json"))
     return;
   auto text = mapPackageFile(path + "/sizes.json");
   sizes = parseSizes(text->data(), text->size(), manifest);
@@ -73,9 +70,13 @@ void Package::readSizes() {
 }
 
 bool Package::hasProgram(const std::string &program) const {
+  return lists(program + ".json");
+}
+
+bool Package::lists(const std::string &file) const {
   return std::any_of(
       manifest.files.begin(), manifest.files.end(),
-      [&](const FileEntry &file) { return file.path == program + ".json"; });
+      [&](const FileEntry &entry) { return entry.path == file; });
 }
 
 void Package::checkFiles(bool skipHashes) {

@@ -38,6 +38,7 @@ struct Package {
   ~Package();
 
 private:
+  bool lists(const std::string &file) const;
   void checkFiles(bool skipHashes);
   void checkParameters();
   void readSizes();

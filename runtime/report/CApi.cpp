@@ -343,17 +343,22 @@ kerf_status_t kerf_session_use_state(kerf_session_t *session,
 }
 void kerf_state_free(kerf_state_t *state) { delete state; }
 
+/// A program of a package beside its own.
+static kerf_package *openProgram(const Package &package,
+                                 const std::string &name,
+                                 const kerf_package_options_t *options) {
+  return new kerf_package{
+      Package::open(package.path, completed(options).skip_hashes != 0, name)};
+}
+
 kerf_status_t kerf_package_open_program(const kerf_package_t *package,
                                         const char *name,
                                         const kerf_package_options_t *options,
                                         kerf_package_t **program) {
   return guard([&] {
     require(package && name && program, "a pointer is null");
-    kerf_package_options_t full = completed(options);
-    const Package &opened = *package->package;
-    *program = opened.hasProgram(name)
-                   ? new kerf_package{Package::open(
-                         opened.path, full.skip_hashes != 0, name)}
+    *program = package->package->hasProgram(name)
+                   ? openProgram(*package->package, name, options)
                    : nullptr;
   });
 }
@@ -387,13 +392,11 @@ kerf_status_t kerf_package_open_sizes(const kerf_package_t *package,
     require(package && sizes && program, "a pointer is null");
     const Package &opened = *package->package;
     require(!opened.sizes.dims.empty(), "the package has one program");
-    kerf_package_options_t full = completed(options);
     const Sizes::Program &fitting =
         opened.sizes.programFor({sizes, sizes + opened.sizes.dims.size()});
-    *program = new kerf_package{
-        fitting.name.empty()
-            ? package->package
-            : Package::open(opened.path, full.skip_hashes != 0, fitting.name)};
+    *program = fitting.name.empty()
+                   ? new kerf_package{package->package}
+                   : openProgram(opened, fitting.name, options);
   });
 }
 

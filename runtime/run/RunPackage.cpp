@@ -149,23 +149,13 @@ bool isNarrow(kerf_dtype_t dtype) {
   return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
-/// Floats of any type.
-std::vector<double> doubles(const Output &output) {
-  std::vector<double> values(output.bytes / kerf_dtype_size(output.dtype));
-  exactConversion(output.dtype,
-                  KERF_F64)(static_cast<const char *>(output.data),
-                            reinterpret_cast<char *>(values.data()),
-                            static_cast<int64_t>(values.size()));
-  return values;
-}
-
-/// Floats of at most 32 bits.
-std::vector<float> widened(const Output &output) {
-  std::vector<float> values(output.bytes / kerf_dtype_size(output.dtype));
-  exactConversion(output.dtype,
-                  KERF_F32)(static_cast<const char *>(output.data),
-                            reinterpret_cast<char *>(values.data()),
-                            static_cast<int64_t>(values.size()));
+/// The numbers of an output as another type that holds every one of them.
+template <typename T>
+std::vector<T> converted(const Output &output, kerf_dtype_t type) {
+  std::vector<T> values(output.bytes / kerf_dtype_size(output.dtype));
+  exactConversion(output.dtype, type)(static_cast<const char *>(output.data),
+                                      reinterpret_cast<char *>(values.data()),
+                                      static_cast<int64_t>(values.size()));
   return values;
 }
 
@@ -278,7 +268,7 @@ void Runner::writeFiles() {
       Output given = output(i);
       std::string content;
       if (options.widenOutputs && isNarrow(given.dtype)) {
-        std::vector<float> wide = widened(given);
+        std::vector<float> wide = converted<float>(given, KERF_F32);
         formatNpy(KERF_F32, given.shape, wide.data(),
                   wide.size() * sizeof(float), content);
       } else {
@@ -316,7 +306,7 @@ void Runner::printSummary() {
     if ((given.dtype == KERF_F32 || given.dtype == KERF_F64 ||
          isNarrow(given.dtype)) &&
         given.bytes != 0) {
-      std::vector<double> values = doubles(given);
+      std::vector<double> values = converted<double>(given, KERF_F64);
       double low = values[0], high = values[0], sum = 0;
       for (double value : values) {
         low = std::min(low, value);

@@ -118,9 +118,14 @@ UNLIKE = {
     "numbered": ([*size_of("x"), helper.make_node("Squeeze", ["shape"], ["n"]), helper.make_node("Range", ["zero", "n", "one"], ["r"]),
                   helper.make_node("Cast", ["r"], ["f"], to=F32), helper.make_node("Reshape", ["f", "column"], ["c"]),
                   helper.make_node("Add", ["x", "c"], ["y"])], "the model is another for that size: "),
+    # Places of a sample that depend on the size: in an attribute alone, and in a type.
+    "moved": ([*size_of("x"), helper.make_node("Sub", ["shape", "two"], ["start"]), helper.make_node("Slice", ["x", "start", "shape", "one_axis"], ["s"]),
+               helper.make_node("ReduceSum", ["s", "one_axis"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "nn.slice has other attributes"),
+    "first": ([*size_of("x"), helper.make_node("Slice", ["x", "axis", "shape", "one_axis"], ["s"]),
+               helper.make_node("ReduceSum", ["s", "one_axis"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "the model is another for that size"),
     "last": ([helper.make_node("Slice", ["x", "minus", "end", "axis"], ["l"]), helper.make_node("Add", ["x", "l"], ["y"])], "needs all of it"),
 }
-CONSTANTS = [("axis", np.array([0])), ("zero", np.array(0)), ("one", np.array(1)), ("column", np.array([-1, 1])),
+CONSTANTS = [("two", np.array([2])), ("one_axis", np.array([1])), ("axis", np.array([0])), ("zero", np.array(0)), ("one", np.array(1)), ("column", np.array([-1, 1])),
              ("minus", np.array([-1])), ("end", np.array([2**62]))]
 # Sizes that the model itself refuses are not taken; the others are.
 pairs = save("pairs", [helper.make_node("Reshape", ["x", "two"], ["p"]), helper.make_node("Reshape", ["p", "back"], ["y"])],

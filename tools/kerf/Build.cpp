@@ -170,7 +170,7 @@ int kerf::tool::compile(const Options &options) {
     return kFine;
   require(compilation, compilation.runUntil("lower"));
   auto prompt = compilePrompt(options, compilation);
-  OtherSizes others = compileOtherSizes(options, compilation);
+  OtherSizes others = compileOtherSizes(options);
   std::vector<Compilation::Further> further;
   if (prompt)
     further.emplace_back("prompt", prompt.get());

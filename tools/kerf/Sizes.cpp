@@ -35,22 +35,26 @@ static std::string inQuotes(const std::string &name) {
   return "\"" + name + "\"";
 }
 
+[[noreturn]] static void refuseForm(const std::string &binding) {
+  throw Failure{kUsage,
+                "--dim: '" + binding +
+                    "', expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C",
+                {}};
+}
+
 static int64_t parseSize(llvm::StringRef text, const std::string &binding) {
   int64_t size;
-  if (!text.getAsInteger(10, size) && size < 1)
+  if (text.getAsInteger(10, size))
+    refuseForm(binding);
+  if (size < 1)
     throw Failure{kUsage,
                   "--dim: '" + binding + "' has size " + text.str() +
                       ", expected at least 1",
                   {}};
-  if (text.getAsInteger(10, size))
-    throw Failure{kUsage,
-                  "--dim: '" + binding +
-                      "', expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C",
-                  {}};
   return size;
 }
 
-/// The sizes of which there are programs, and from where on others are taken.
+/// The sizes of which there are programs.
 static OpenSize parseOpenSize(const std::string &binding) {
   auto [name, text] = llvm::StringRef(binding).rsplit('=');
   OpenSize open;
@@ -129,10 +133,7 @@ void kerf::tool::takeSizes(Options &options, bool takesSizes) {
   for (std::string &binding : options.dims) {
     llvm::StringRef sizes = llvm::StringRef(binding).rsplit('=').second;
     if (isMisspelt(sizes))
-      throw Failure{kUsage,
-                    "--dim: '" + binding +
-                        "', expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C",
-                    {}};
+      refuseForm(binding);
     if (!sizes.contains("..") && !sizes.contains(','))
       continue;
     requireOnce(options.dims, binding);
@@ -230,7 +231,6 @@ Options SizeFinder::optionsFor(const Sizes &sizes) const {
   });
   for (auto [open, size] : llvm::zip_equal(options.openSizes, sizes))
     own.dims.push_back(open.name + "=" + std::to_string(size));
-  own.dumpDir.clear();
   return own;
 }
 
@@ -415,8 +415,7 @@ static std::string textOf(const SizeFinder::Found &found) {
          ", others not" + why;
 }
 
-OtherSizes kerf::tool::compileOtherSizes(const Options &options,
-                                         const Compilation &largest) {
+OtherSizes kerf::tool::compileOtherSizes(const Options &options) {
   OtherSizes result;
   if (options.openSizes.empty())
     return result;

@@ -25,8 +25,7 @@ struct OtherSizes {
 /// Compiles, up to lowering, the programs of the other sizes, and finds out
 /// which sizes between them larger ones take (docs/Package.md, Sizes). Empty
 /// without open sizes. Throws.
-OtherSizes compileOtherSizes(const Options &options,
-                             const Compilation &largest);
+OtherSizes compileOtherSizes(const Options &options);
 
 } // namespace kerf::tool
 
