@@ -26,9 +26,11 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Solutions of one candidate that are looked at, in limiting the estimate and
-/// in laying out.
-static constexpr int kSolutions = 32, kLaidOut = 6;
+/// Solutions of one candidate that are looked at, in limiting a resource (in
+/// Problems that take long) and in laying out (of small ones first the
+/// cheapest).
+static constexpr int kSolutions = 32, kSlowSolutions = 12, kLaidOut = 6,
+                     kCheapest = 3;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
 /// is searched for long.
 static constexpr double kGap = 0.01;
@@ -39,24 +41,34 @@ static constexpr double kSeconds = 2;
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of a resource are tried: every 16th of the grid, from above
-/// downwards, until a solution takes as little as is asked for; then, above the
-/// first that fits, those that were passed over: every fourth, then each.
+/// Which limits of a resource are tried, all of one grid. Where a solution is
+/// found in milliseconds: every 16th, from above downwards, until one takes as
+/// little as is asked for; then, above the first that fits, those that were
+/// passed over: every fourth, then each. Else the grid is bisected, which finds
+/// in few tries one that fits where little does, but not always the cheapest.
 class LimitScan {
 public:
   /// `first`: what a solution has of the resource that takes `excess` times the
   /// limit. What others take is in proportion to it but for some tenths.
-  LimitScan(double first, double excess) {
-    moveTo(below(std::min(first, 1.3 * first / excess)));
+  LimitScan(double first, double excess, bool bisects) : bisects(bisects) {
+    most = below(first);
+    if (bisects)
+      bisect(excess);
+    else
+      moveTo(std::min(most, below(1.3 * first / excess)));
   }
   int64_t limit() const {
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * kStep));
   }
   bool isOver() const { return over || at <= 0; }
-  /// The solution takes too much, which has so much of the resource: those of
-  /// limits down to that are the same.
-  void noteTooMuch(int64_t bytes) {
-    moveTo(std::min(at - 1, below(static_cast<double>(bytes))));
+  /// The solution takes `excess` times the limit, and has so much of the
+  /// resource: those of limits down to that are the same.
+  void noteTooMuch(int64_t bytes, double excess) {
+    int64_t next = std::min(at - 1, below(static_cast<double>(bytes)));
+    if (!bisects)
+      return moveTo(next);
+    most = next;
+    bisect(excess);
   }
   void noteFits(int64_t bytes, bool isLittle) {
     if (isCoarse() && fitting == 0) {
@@ -80,7 +92,7 @@ private:
                std::ceil(std::log(std::max(bytes, 1.0)) / kStep)) -
            1;
   }
-  bool isCoarse() const { return stride == 16; }
+  bool isCoarse() const { return !bisects && stride == 16; }
   void moveTo(int64_t limit) {
     most = limit;
     at = most / stride * stride;
@@ -90,6 +102,8 @@ private:
   /// Goes on above: of the first that fits, or of what has ended it.
   void turn() {
     end = at;
+    if (bisects)
+      return bisect(1);
     if (isCoarse() && fitting > 0) {
       end = fitting;
       most = above;
@@ -103,7 +117,15 @@ private:
       at = over ? at : most / stride * stride;
     } while (!over && at <= end);
   }
+  /// The middle; where there is no lower end yet, what is in proportion.
+  void bisect(double excess) {
+    over = most <= end;
+    at = end > 0 ? end + (most - end + 1) / 2
+                 : most - static_cast<int64_t>(
+                              std::log(std::clamp(excess, 1.0, 4.0)) / kStep);
+  }
 
+  bool bisects;
   int64_t stride = 16, at = 0;
   int64_t most = 0, end = 0;      ///< all that is to be tried is in (end, most]
   int64_t fitting = 0, above = 0; ///< the first that fits, `most` before it
@@ -125,9 +147,19 @@ bool Planner::fits(const Attempt &attempt) const {
                         attempt.allowance * static_cast<double>(*limit));
 }
 
-/// Whether solutions are found, and laid out, in milliseconds.
+/// Whether solutions are laid out in milliseconds.
 static bool isSmall(const Problem &problem) {
   return problem.nodes.size() <= 1500;
+}
+
+/// Whether they are found in milliseconds, and take the less the less of a
+/// resource they have: a cut into stages may take more. With several axes there
+/// are few nodes of many choices: 80,000 pairs of these take a second.
+static bool isQuick(const Graph &graph) {
+  size_t pairs = 0;
+  for (const Problem::Edge &edge : graph.problem.edges)
+    pairs += graph.problem.tables[edge.table].levels[0].size();
+  return graph.candidate.stages == 1 && pairs <= 40'000;
 }
 
 void Planner::explore(Attempt &attempt, double target, double deadline) {
@@ -181,9 +213,10 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
     excess = static_cast<double>(peakOf(attempt.stages)) /
              (attempt.allowance * static_cast<double>(*limit));
   double allowed = attempt.allowance * static_cast<double>(*limit);
-  bool found = false;
+  bool quick = isQuick(graph), found = false;
+  int maxTries = quick ? kSolutions : kSlowSolutions;
   for (Graph::Resource kind : {Graph::Estimate, Graph::Memory}) {
-    if (found && !(looksDeeper && isSmall(graph.problem)))
+    if (found && !(looksDeeper && quick))
       break;
     Problem::Resource &resource = graph.problem.resources[kind];
     auto before = resource.limit;
@@ -191,8 +224,8 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       return cost::saturate(
           evaluate(graph.problem, solution).peaks[kind].amount);
     };
-    LimitScan scan(static_cast<double>(bytesOf(first)), excess);
-    for (int tries = 0; tries < kSolutions && !scan.isOver() && !isEnough();
+    LimitScan scan(static_cast<double>(bytesOf(first)), excess, !quick);
+    for (int tries = 0; tries < maxTries && !scan.isOver() && !isEnough();
          ++tries) {
       // The same limits are tried where it is looked at again.
       auto [place, isNew] = attempt.tried.try_emplace({kind, scan.limit()});
@@ -222,7 +255,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       if (fits)
         scan.noteFits(bytesOf(solution), isLittle);
       else
-        scan.noteTooMuch(bytesOf(solution));
+        scan.noteTooMuch(bytesOf(solution), peak / allowed);
       found |= fits;
     }
     resource.limit = before;
@@ -273,7 +306,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   int64_t peak = attempt.summary.peakMemoryBytes;
   auto limit = memoryLimitOf(options);
   double target = limit ? static_cast<double>(*limit) : 0;
-  bool isDeep = looksDeeper && isSmall(attempt.graph->problem);
+  bool isDeep = looksDeeper && isQuick(*attempt.graph);
   explore(attempt,
           target *
               (isDeep ? std::min(attempt.allowance, 0.85) : attempt.allowance),
@@ -398,16 +431,19 @@ void Planner::reject(int64_t laidOutBytes) {
   auto predicted = static_cast<double>(peakOf(attempt.stages));
   auto limit = static_cast<double>(*memoryLimitOf(options));
   // In small Problems predictions are wrong by different shares, and laying out
-  // takes milliseconds: the next one is the cheapest that is predicted to take
-  // less. In large ones it is to take less by what this one was wrong by, and
-  // by more the oftener that was not enough.
+  // takes milliseconds: the next ones are the cheapest that are predicted to
+  // take less. In large ones, and behind some tries, the next is to take less
+  // by what this one was wrong by, and by more the oftener that was not enough.
   bool small = isSmall(attempt.graph->problem);
-  double less = 1 - 0.005 * static_cast<double>(int64_t(1) << attempt.tries);
+  int doublings =
+      small ? std::max(attempt.tries - kCheapest, 0) : attempt.tries;
+  double less = 1 - 0.005 * static_cast<double>(int64_t(1) << doublings);
   double allowed = std::min(attempt.allowance, predicted / limit);
   attempt.allowance =
-      small ? (1 - 1e-9) * allowed
-            : less * std::min(allowed,
-                              predicted / static_cast<double>(laidOutBytes));
+      small && attempt.tries < kCheapest
+          ? (1 - 1e-9) * allowed
+          : less * std::min(allowed,
+                            predicted / static_cast<double>(laidOutBytes));
   auto known = llvm::find_if(attempt.known, [&](const Attempt::Known &known) {
     return known.solved.solution == attempt.solved.solution;
   });
@@ -416,7 +452,7 @@ void Planner::reject(int64_t laidOutBytes) {
         known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
   known->isRejected = true;
   looksDeeper = true;
-  int maxTries = small ? 2 * kLaidOut : kLaidOut;
+  int maxTries = small ? kCheapest + kLaidOut : kLaidOut;
   if (++attempt.tries < maxTries && !takeFitting(attempt)) {
     double bound = attempt.summary.lowerBound;
     makeFit(attempt, options.deadlineSeconds > 0
