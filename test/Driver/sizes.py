@@ -109,7 +109,11 @@ def size_of(x):
     return [helper.make_node("Shape", [x], ["shape"], start=0, end=1)]
 
 
-X, Y, TO_FLOAT = [("x", F32, ["batch", 4])], [("y", F32, ["batch", 4])], helper.make_node("Cast", ["shape"], ["size"], to=F32)
+def branch(name, of):
+    return helper.make_graph([helper.make_node("Neg", [of], [name])], name, [], [helper.make_tensor_value_info(name, F32, None)])
+
+
+X, Y, TO_FLOAT = [("x", F32, ["batch", 8])], [("y", F32, ["batch", 8])], helper.make_node("Cast", ["shape"], ["size"], to=F32)
 UNLIKE = {
     # A sample's result depends on how many there are, or on the others.
     "divided": ([*size_of("x"), TO_FLOAT, helper.make_node("Div", ["x", "size"], ["y"])], "the model is another for that size: "),
@@ -118,14 +122,19 @@ UNLIKE = {
     "numbered": ([*size_of("x"), helper.make_node("Squeeze", ["shape"], ["n"]), helper.make_node("Range", ["zero", "n", "one"], ["r"]),
                   helper.make_node("Cast", ["r"], ["f"], to=F32), helper.make_node("Reshape", ["f", "column"], ["c"]),
                   helper.make_node("Add", ["x", "c"], ["y"])], "the model is another for that size: "),
-    # Places of a sample that depend on the size: in an attribute alone, and in a type.
+    # Places of a sample that depend on the size.
     "moved": ([*size_of("x"), helper.make_node("Sub", ["shape", "two"], ["start"]), helper.make_node("Slice", ["x", "start", "shape", "one_axis"], ["s"]),
                helper.make_node("ReduceSum", ["s", "one_axis"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "nn.slice has other attributes"),
     "first": ([*size_of("x"), helper.make_node("Slice", ["x", "axis", "shape", "one_axis"], ["s"]),
-               helper.make_node("ReduceSum", ["s", "one_axis"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "the model is another for that size"),
+               helper.make_node("ReduceSum", ["s", "one_axis"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "nn.slice has other attributes"),
+    # The same ops of other values.
+    "chosen": ([*size_of("x"), helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Less", ["shape", "four"], ["few"]),
+                helper.make_node("Squeeze", ["few"], ["is_few"]),
+                helper.make_node("If", ["is_few"], ["i"], then_branch=branch("t", "x"), else_branch=branch("e", "r")),
+                helper.make_node("Mul", ["i", "r"], ["y"])], "has other operands"),
     "last": ([helper.make_node("Slice", ["x", "minus", "end", "axis"], ["l"]), helper.make_node("Add", ["x", "l"], ["y"])], "needs all of it"),
 }
-CONSTANTS = [("two", np.array([2])), ("one_axis", np.array([1])), ("axis", np.array([0])), ("zero", np.array(0)), ("one", np.array(1)), ("column", np.array([-1, 1])),
+CONSTANTS = [("two", np.array([2])), ("four", np.array([4])), ("one_axis", np.array([1])), ("axis", np.array([0])), ("zero", np.array(0)), ("one", np.array(1)), ("column", np.array([-1, 1])),
              ("minus", np.array([-1])), ("end", np.array([2**62]))]
 # Sizes that the model itself refuses are not taken; the others are.
 pairs = save("pairs", [helper.make_node("Reshape", ["x", "two"], ["p"]), helper.make_node("Reshape", ["p", "back"], ["y"])],
@@ -146,7 +155,7 @@ for name, (nodes, why) in UNLIKE.items():
     model = save(name, nodes, X, Y, [c for c in CONSTANTS if c[0] in used])
     said = check_sizes(name, model, "batch=2..4", [{"batch": 2}, {"batch": 4}])
     checks.expect(f"{name}: the note", 'note: dimension "batch": programs for 2, 4; no other size is taken (3: ' in said and why in said, said)
-    np.save(OUT / "three.npy", np.ones((3, 4), np.float32))
+    np.save(OUT / "three.npy", np.ones((3, 8), np.float32))
     expect_error(checks, f"{name}: three", ["run", OUT / f"{name}.kerf", f"--input=x=@{OUT}/three.npy"], 2,
                  ['dimension "batch" is 3, the package takes 2, 4'])
 
