@@ -10,11 +10,12 @@
 // above downwards; where no solution fits, limits of the memory that is known
 // for sure are, which lead to other solutions. All are of a grid that is the
 // same for every memory limit, so that a plan for less memory is among those
-// that are looked at for more. The cheapest of them that is predicted to fit
-// (StagePlan::memory) is taken. What is laid out for the best plan of all
-// decides (Planning::runWithout): if that is too much, the next one that is
-// predicted to take less is taken, and candidates that were only not searched
-// because it was cheaper are searched. Bounds stay those of the first solution.
+// that are looked at for more (where the grid is not bisected). The cheapest of
+// them that is predicted to fit (StagePlan::memory) is taken. What is laid out
+// for the best plan of all decides (Planning::runWithout): if that is too much,
+// the next one that is predicted to take less is taken, and candidates that
+// were only not searched because it was cheaper are searched. Bounds stay those
+// of the first solution.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
