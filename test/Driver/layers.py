@@ -29,6 +29,10 @@ checks.expect("which cut, and why", re.search(r"^cut       x cuts the data, and 
                                               r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute; the busiest rank sends 0 B$", searched, re.M), searched)
 checks.expect("the runner-up", re.search(r"^else      the runner-up, .*, would take (as long|[0-9.]+ .s, [0-9.]+ times as long)$", searched, re.M), searched)
 checks.expect("an axis that cuts parameters", re.search(r"^cut       dp cuts the data.*; tp cuts \d+ of \d+ parameters \(", given, re.M), given)
+tight = kerf("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-8", "--memory-limit=1MiB", "-v").stdout
+named = re.search(r"^else      the runner-up, (.*), would take .*, if it fits: it is predicted to need (\S+ MiB) per device$", tight, re.M)
+checks.expect("a runner-up that may not fit", named and re.search(
+    rf"^  {re.escape(named[1])} .* memory {re.escape(named[2])}, above the limit", tight, re.M), tight)
 idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3").stdout
 checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)

@@ -163,16 +163,23 @@ static std::string elseText(const json::Object &plan) {
     if (c.get("reason") || areAlike(chosen, c) || isSamePlan(chosen, c))
       continue;
     double cost = numberAt(&c, {"cost"});
+    // It is not laid out: predictions may be too high.
+    double peak = numberAt(&c, {"peak_memory_bytes"});
+    double limit = numberAt(&plan, {"memory", "limit"});
+    std::string fits = limit > 0 && peak > limit
+                           ? ", if it fits: it is predicted to need " +
+                                 formatBytes(peak) + " per device"
+                           : "";
     std::string text = "the runner-up, " + candidateText(c) + ", would ";
     std::string times =
         best > 0 ? llvm::formatv("{0:F2}", cost / best).str() : "";
     if (cost <= best || times == "1.00")
-      return text + (isVolume ? "send as much" : "take as long");
+      return text + (isVolume ? "send as much" : "take as long") + fits;
     text +=
         isVolume ? "send " + formatBytes(cost) : "take " + formatSeconds(cost);
     if (!times.empty())
       text += ", " + times + " times as " + (isVolume ? "much" : "long");
-    return text;
+    return text + fits;
   }
   return noOtherText(list);
 }
