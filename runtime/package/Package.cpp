@@ -10,6 +10,8 @@
 #include "../base/HostFeatures.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -17,12 +19,14 @@
 
 using namespace kerf::rt;
 
-// A missing or unreadable file of a package is a bad package.
-static std::shared_ptr<MappedFile> mapPackageFile(const std::string &path) {
+// A missing or unreadable file of a package is a bad package. The package's own
+// path is named by who opens it.
+static std::shared_ptr<MappedFile> mapPackageFile(const std::string &folder,
+                                                  const std::string &name) {
   try {
-    return std::make_shared<MappedFile>(path);
+    return std::make_shared<MappedFile>(folder + name);
   } catch (const Error &error) {
-    throw Error(KERF_BAD_PACKAGE, error.message);
+    throw Error(KERF_BAD_PACKAGE, error.message.substr(folder.size()));
   }
 }
 
@@ -30,7 +34,8 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
                                        const std::string &program) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
-    throw Error(KERF_INVALID_ARGUMENT, "no such package");
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("cannot open: ", std::strerror(errno)));
   // Something else was named; a package without one of its files is a bad one.
   if (!S_ISDIR(info.st_mode) ||
       (::access((path + "/manifest.json").c_str(), F_OK) != 0 &&
@@ -39,7 +44,7 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
                 "not a package, expected a folder with manifest.json");
   auto package = std::make_shared<Package>();
   package->path = path;
-  auto text = mapPackageFile(path + "/" + program + ".json");
+  auto text = mapPackageFile(path + "/", program + ".json");
   package->manifest = parseManifest(text->data(), text->size());
   package->checkFiles(skipHashes);
   package->checkParameters();
@@ -61,7 +66,7 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
 void Package::readSizes() {
   if (!lists("sizes.json"))
     return;
-  auto text = mapPackageFile(path + "/sizes.json");
+  auto text = mapPackageFile(path + "/", "sizes.json");
   sizes = parseSizes(text->data(), text->size(), manifest);
   for (const Sizes::Program &each : sizes.programs)
     if (!each.name.empty() && !hasProgram(each.name))
@@ -81,7 +86,7 @@ bool Package::lists(const std::string &file) const {
 
 void Package::checkFiles(bool skipHashes) {
   for (const FileEntry &entry : manifest.files) {
-    auto file = mapPackageFile(path + "/" + entry.path);
+    auto file = mapPackageFile(path + "/", entry.path);
     if (static_cast<int64_t>(file->size()) != entry.bytes)
       throw Error(KERF_BAD_PACKAGE,
                   cat(entry.path, ": has ", file->size(),
@@ -96,7 +101,7 @@ void Package::checkFiles(bool skipHashes) {
       weightsFile = file;
   }
   for (const ExternalFile &entry : manifest.externalFiles) {
-    externalFiles.push_back(mapPackageFile(entry.path));
+    externalFiles.push_back(mapPackageFile("", entry.path));
     if (static_cast<int64_t>(externalFiles.back()->size()) != entry.bytes)
       throw Error(KERF_BAD_PACKAGE,
                   cat(entry.path, ": has ", externalFiles.back()->size(),

@@ -139,12 +139,14 @@ for command in ("inspect", "plan", "run", "verify"):
     jobs.append((expect_error, checks, f"{command} nothing", [command, OUT / "none.onnx"], 2, ["none.onnx: cannot open: No such file"]))
     jobs.append((expect_error, checks, f"{command} folder", [command, OUT / "folder"], 2, ["folder: is a folder, expected an ONNX model"]))
     if command != "run":
-        jobs.append((expect_error, checks, f"{command} package", [command, before], 2, ["kept.kerf: is a package, expected an ONNX"]))
+        jobs.append((expect_error, checks, f"{command} package", [command, before], 2,
+                     ["kept.kerf: is a package, expected an ONNX", "kerf report .*kept.kerf/plan.json shows how it is cut"]))
 jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is an ONNX model, expected plan.json or run.json"]))
 written("run-report.json", {"schema": "kerf.run/1"})
 jobs.append((expect_error, checks, "run a plan", ["run", written("a-plan.json", good)], 2, ["a-plan.json: is a plan, expected an ONNX", "--plan="]))
 jobs.append((expect_error, checks, "plan a report", ["plan", OUT / "run-report.json"], 2, ["is kerf.run/1, expected an ONNX"]))
 jobs.append((expect_error, checks, "a huge batch", ["plan", MLP[0], "--dim=batch=99999999999999"], 2, ["larger than 2.47 bytes"]))
+jobs.append((expect_error, checks, "report package", ["report", before], 2, ["is a package, expected plan", "kerf report .*kept.kerf/plan.json shows"]))
 jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
 jobs.append((expect_error, checks, "no-command", [], 2, ["no command is given, expected one of .*plan"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))

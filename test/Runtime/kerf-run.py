@@ -110,7 +110,7 @@ refused("schema", [package("schema.kerf", schema="kerf.package/9"), x, *RUN], 2,
 refused("abi", [package("abi.kerf", abi=99), x, *RUN], 2, "manifest.json: abi: is 99, newer than 3.*: compile the model again")
 
 # Damaged packages: exit 3.
-refused("missing", [OUT / "missing.kerf"], 2, "missing.kerf: no such package")
+refused("missing", [OUT / "missing.kerf"], 2, "missing.kerf: cannot open: No such file")
 refused("hash", [good, x], 3, "program.so: has hash .*, the manifest says 0000")
 refused("key", [package("key.kerf", weihgts="w"), x, *RUN], 3, 'unknown key "weihgts"')
 (package("cut.kerf") / "manifest.json").write_text('{"schema": "kerf.pack')

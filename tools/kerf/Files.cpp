@@ -84,7 +84,8 @@ void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
   if (isPackage && !takesPackages)
     throw Failure{kUsage,
                   path + ": is a package, expected an ONNX model",
-                  {"kerf run and kerf-run take packages"}};
+                  {"kerf run and kerf-run take packages; kerf report " + path +
+                   "/plan.json shows how it is cut"}};
   if (!isPackage)
     throw Failure{kUsage,
                   path + ": is a folder, expected an ONNX model" +

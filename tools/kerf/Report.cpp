@@ -9,6 +9,7 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Support/Json.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -22,6 +23,10 @@ const char *const kerf::tool::kReportReads =
     "--stats=run.json write; --html=FILE makes a page of it";
 
 static Document readDocument(const std::string &path) {
+  if (llvm::sys::fs::exists(path + "/manifest.json"))
+    throw Failure{kUsage,
+                  path + ": is a package, expected plan.json or run.json",
+                  {"kerf report " + path + "/plan.json shows how it is cut"}};
   if (isPackage(path))
     throw Failure{kUsage,
                   path + ": is a folder, expected plan.json or run.json",
