@@ -40,8 +40,9 @@ for rank in SIZES:
             KERNELS[rank], (1, 2, 3), (1, 2), PADS, GROUPS, (1, 2), (True, False)):
         if not take(rank, kernel, stride, dilation, pad, group, batch, bias) and (stride, dilation, batch) != (1, 1, 1):
             continue
-        if not suite.full and (zlib.crc32(repr((kernel, pad, group, stride)).encode()) % 6 or
-                               dilation > 1 and pad.startswith("SAME")):
+        if not suite.full and zlib.crc32(repr((kernel, pad, group, stride)).encode()) % 6:
+            continue
+        if dilation > 1 and pad.startswith("SAME"):  # ONNX Runtime has none
             continue
         if any((k - 1) * dilation + 1 > size for k, size in zip(kernel, SIZES[rank])):
             continue

@@ -89,8 +89,11 @@ for model in ("gpt2", "conv-batch-norm"):
 
 
 def step(name, model, n, options):
+    # Each device has a sample of each micro-batch.
+    micro = next((int(option.split("=")[1]) for option in options if option.startswith("--micro-batches")), 1)
+    batch = max(BATCH, n * micro)
     package = f"{FOLDER}/{len(os.listdir(FOLDER))}.kerf"
-    command = ["kerf", "compile", f"{TRAINING}/{model}/model.onnx", "--dim", f"batch={BATCH}", "--train",
+    command = ["kerf", "compile", f"{TRAINING}/{model}/model.onnx", "--dim", f"batch={batch}", "--train",
                "--loss=cross_entropy(logits,labels)", "--objective=volume", f"--devices=cpu:{n}", *options,
                *([] if any(option.startswith("--optimizer") for option in options) else ["--optimizer=sgd,lr=0.1"]), "-o", package]
     process = subprocess.run(command, capture_output=True, text=True)

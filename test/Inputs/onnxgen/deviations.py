@@ -38,6 +38,16 @@ def infinite_input(_node, _opset, arrays):
     return is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
 
 
+def nan_of_scattered(node, _opset, arrays):
+    reduction = next((each.s for each in node.attribute if each.name == "reduction"), b"none")
+    return reduction in (b"min", b"max") and any(has_nan(node, _opset, [arrays[i]]) for i in (0, 2))
+
+
+def cubic_not_finite(node, _opset, arrays):
+    mode = next((each.s for each in node.attribute if each.name == "mode"), b"nearest")
+    return mode == b"cubic" and is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
+
+
 def empty_input(_node, _opset, arrays):
     return not arrays[0].size
 
@@ -118,6 +128,10 @@ UNSETTLED = [
     (("ReduceMax", "ReduceMin"), empty_input, "the largest of no elements"),
     # PyTorch and kerf give NaN; ONNX Runtime and the reference take no NaN as the largest element.
     (("MaxPool", "GlobalMaxPool"), has_nan, "the largest element of NaNs in a window"),
+    # The reference (NumPy) and kerf give NaN; ONNX Runtime whichever comes last.
+    (("ScatterElements", "ScatterND"), nan_of_scattered, "the smallest of NaNs"),
+    # Along a dimension that keeps its size kerf computes nothing; ONNX Runtime multiplies neighbours by 0.
+    (("Resize",), cubic_not_finite, "zero times what is not finite"),
     # f(x) = x for x >= 0, but both compute 0 * slope.
     (("PRelu",), infinite_slope, "0 with a slope that is not finite"),
     # Whether the zeros of padding are multiplied with such a weight differs between libraries.

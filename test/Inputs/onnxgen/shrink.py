@@ -32,7 +32,7 @@ class Shrinker:
             moved, outputs = case.moved, case.outputs
             case = case.pruned().evaluate(self.evaluator)
             case.moved, case.outputs = moved, outputs
-        except (Unevaluable, ValueError):
+        except (Unevaluable, ValueError, KeyError):  # or it reads what another move has taken away
             return None
         self.budget -= 1
         verdict = self.run(case, plan)
