@@ -355,7 +355,7 @@ TEST(PackageFaults, EveryValueReplaced) {
 
 TEST(PackageFaults, DamagedFolders) {
   EXPECT_EQ(runTestPackage("/nonexistent.kerf", input).message,
-            "no such package");
+            "cannot open: No such file or directory");
   TempDir dir;
   EXPECT_THAT(runTestPackage(dir.path(""), input).message,
               HasSubstr("not a package, expected a folder"));
