@@ -106,6 +106,8 @@ def causal_with_past(node, _opset, _arrays):
 BY_REFERENCE = [
     # NumPy's max and min are NaN where an element is; ONNX Runtime's depend on where the NaN stands.
     (("ReduceMax", "ReduceMin", "ReduceLogSumExp"), has_nan, "the largest element of NaNs"),
+    # NumPy's minimum of NaN and a number is NaN; ONNX Runtime keeps NaN only where it comes.
+    (("ScatterND",), nan_of_scattered, "the smallest of NaNs"),
     # NaN has no sign: NumPy and ONNX Runtime in float32 give NaN, in 16 bits ONNX Runtime gives 0.
     (("Sign",), has_nan, "the sign of NaN"),
     # NumPy's mean of nothing is NaN, its sum 0; ONNX Runtime's mean is 0.
@@ -128,9 +130,10 @@ UNSETTLED = [
     (("ReduceMax", "ReduceMin"), empty_input, "the largest of no elements"),
     # PyTorch and kerf give NaN; ONNX Runtime and the reference take no NaN as the largest element.
     (("MaxPool", "GlobalMaxPool"), has_nan, "the largest element of NaNs in a window"),
-    # The reference (NumPy) and kerf give NaN; ONNX Runtime whichever comes last.
-    (("ScatterElements", "ScatterND"), nan_of_scattered, "the smallest of NaNs"),
-    # Along a dimension that keeps its size kerf computes nothing; ONNX Runtime multiplies neighbours by 0.
+    # NaN is kept by the reference only where it was, by ONNX Runtime only where it comes; kerf does as ScatterND's reference.
+    (("ScatterElements",), nan_of_scattered, "the smallest of NaNs"),
+    # Where an output lies on an element the others multiply its neighbours by 0, ONNX Runtime along all dimensions, the
+    # reference, which has numbers in place of infinities, along those that change; kerf leaves them away.
     (("Resize",), cubic_not_finite, "zero times what is not finite"),
     # f(x) = x for x >= 0, but both compute 0 * slope.
     (("PRelu",), infinite_slope, "0 with a slope that is not finite"),
