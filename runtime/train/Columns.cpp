@@ -26,6 +26,38 @@ std::string listOf(const std::vector<DataArray> &arrays) {
   return text;
 }
 
+/// The shape of an input's samples, N of them: Nx16, or N x seq where sizes are
+/// open.
+std::string samplesText(const DataInput &input) {
+  bool isOpen = std::any_of(input.shape.begin(), input.shape.end(),
+                            [](int64_t size) { return size < 0; });
+  std::string text = "N";
+  for (size_t i = 1; i < input.shape.size(); ++i)
+    text += cat(isOpen ? " x " : "x", input.shape[i] < 0
+                                          ? input.symbols[i]
+                                          : std::to_string(input.shape[i]));
+  return text;
+}
+
+/// The array that has an input's samples; null if there is none.
+const DataArray *findArray(const DataSet &data, const DataInput &input) {
+  auto it = std::find_if(
+      data.arrays.begin(), data.arrays.end(),
+      [&](const DataArray &array) { return array.name == input.name; });
+  if (it == data.arrays.end())
+    return nullptr;
+  if (!it->error.empty())
+    bad(data, it->error);
+  bool fits = it->shape.size() == input.shape.size();
+  for (size_t i = 1; fits && i < it->shape.size(); ++i)
+    fits = input.shape[i] < 0 || it->shape[i] == input.shape[i];
+  if (!fits)
+    bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
+                  ", input \"", input.name, "\" expects ", samplesText(input),
+                  " (N samples)"));
+  return &*it;
+}
+
 ConvertFn requireExact(const DataSet &data, const DataArray &array,
                        const DataInput &input) {
   if (ConvertFn fn = exactConversion(array.dtype, input.dtype))
@@ -41,27 +73,12 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
   samples.count = -1;
   const DataArray *first = nullptr;
   for (const DataInput &input : inputs) {
-    auto it = std::find_if(
-        data.arrays.begin(), data.arrays.end(),
-        [&](const DataArray &array) { return array.name == input.name; });
-    if (it == data.arrays.end())
+    const DataArray *found = findArray(data, input);
+    if (!found)
       bad(data, cat("no array for ", input.isLabels ? "labels" : "input", " \"",
                     input.name, "\" (", typed(input.dtype, input.shape),
                     "), there are: ", listOf(data.arrays)));
-    const DataArray &array = *it;
-    if (!array.error.empty())
-      bad(data, array.error);
-    Shape sample(input.shape.begin() + 1, input.shape.end());
-    if (array.shape.empty() ||
-        !std::equal(array.shape.begin() + 1, array.shape.end(), sample.begin(),
-                    sample.end())) {
-      std::string expected = "N";
-      for (int64_t size : sample)
-        expected += cat("x", size);
-      bad(data, cat("array \"", array.name, "\" has shape ",
-                    shapeString(array.shape), ", input \"", input.name,
-                    "\" expects ", expected, " (N samples)"));
-    }
+    const DataArray &array = *found;
     if (!first) {
       first = &array;
       samples.count = array.shape[0];
@@ -73,7 +90,8 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
     column.name = input.name;
     column.dtype = input.dtype;
     column.data = array.data;
-    column.elements = numElements(sample);
+    column.elements =
+        numElements(Shape(input.shape.begin() + 1, input.shape.end()));
     column.strideBytes = column.elements * dtypeSize(array.dtype);
     column.convert = requireExact(data, array, input);
     column.isLabels = input.isLabels;
@@ -140,4 +158,30 @@ Samples kerf::rt::bindColumns(const DataSet &data,
               ", expected its first dimension to be the batch of ",
               inputs[0].shape.empty() ? 0 : inputs[0].shape[0]));
   return data.isTokens ? bindTokens(data, inputs) : bindArrays(data, inputs);
+}
+
+bool kerf::rt::matchData(const std::string &path,
+                         const std::vector<InputSpec> &inputs,
+                         std::vector<std::optional<GivenInput>> &given,
+                         std::string &error) {
+  given.clear();
+  try {
+    DataSet data = openData(path, 0);
+    if (data.isTokens)
+      return true;
+    for (const InputSpec &input : inputs) {
+      auto &array = given.emplace_back();
+      if (input.shape.empty()) // has no samples, as bindColumns says
+        continue;
+      if (const DataArray *found =
+              findArray(data, {input.name, input.dtype, input.shape,
+                               /*isLabels=*/false, input.symbols}))
+        array = {path,         0,           found->dtype,
+                 found->shape, found->data, found->owner};
+    }
+    return true;
+  } catch (...) {
+    error = currentError().message;
+    return false;
+  }
 }

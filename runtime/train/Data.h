@@ -38,8 +38,9 @@ DataSet openData(const std::string &path, int64_t sequenceLength);
 struct DataInput {
   std::string name;
   kerf_dtype_t dtype = KERF_F32;
-  Shape shape; ///< with the batch
+  Shape shape; ///< with the batch; -1: open
   bool isLabels = false;
+  std::vector<std::string> symbols = {}; ///< of open sizes
 };
 
 /// Samples of one input.

@@ -1,8 +1,8 @@
-//===- Inputs.cpp - what --input says of a model --------------------------===//
+//===- Inputs.cpp - what --input and --data say of a model ----------------===//
 //
 // The file of a model says what it takes, so a wrong name or size is an error
 // before anything is planned, and a size that the file leaves open is that of
-// the array which is given.
+// the array which is given: an input, or the samples to train on.
 //
 //===----------------------------------------------------------------------===//
 #include "Setup.h"
@@ -11,8 +11,10 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Import/State.h"
 #include "kerf/rt/inputs.h"
+#include "kerf/rt/train.h"
 
 #include <map>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -52,6 +54,7 @@ namespace {
 struct Binding {
   int64_t size;
   std::string source;
+  std::string file = {}; ///< of an input
 };
 } // namespace
 
@@ -106,6 +109,56 @@ static void addInputsOfStep(const Options &options,
       add(text.substr(0, text.find('=')));
 }
 
+static std::map<std::string, Binding> boundByDim(const Options &options) {
+  std::map<std::string, Binding> bound;
+  for (const std::string &text : options.dims) {
+    auto [name, size] = parseBinding(text, "--dim");
+    bound.try_emplace(name, Binding{size, "--dim"});
+  }
+  return bound;
+}
+
+/// Binds sizes that are open to those of the arrays that are given, as by
+/// --dim, but for the symbols in `except`. Arrays must agree with each other
+/// and with what is `bound`.
+static void takeSizesOf(const std::vector<std::optional<rt::GivenInput>> &given,
+                        const std::vector<rt::InputSpec> &specs,
+                        const std::set<std::string> &except,
+                        std::map<std::string, Binding> &bound,
+                        Options &options) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!given[i] || given[i]->file.empty() || specs[i].takesAny)
+      continue;
+    const rt::InputSpec &spec = specs[i];
+    for (size_t d = 0; d < spec.shape.size(); ++d) {
+      const std::string &symbol = spec.symbols[d];
+      if (spec.shape[d] >= 0 || except.count(symbol))
+        continue;
+      int64_t size = given[i]->shape[d];
+      if (size < 1)
+        throw Failure{kUsage,
+                      given[i]->file + ": dimension \"" + symbol +
+                          "\" of input \"" + spec.name +
+                          "\" is empty, expected at least 1",
+                      {}};
+      auto [known, isNew] = bound.try_emplace(
+          symbol, Binding{size, "input \"" + spec.name + "\"", given[i]->file});
+      const Binding &other = known->second;
+      bool isElsewhere = !other.file.empty() && other.file != given[i]->file;
+      if (other.size != size)
+        throw Failure{kUsage,
+                      given[i]->file + ": dimension \"" + symbol +
+                          "\" of input \"" + spec.name + "\" is " +
+                          std::to_string(size) + ", by " + other.source +
+                          (isElsewhere ? " of " + other.file : "") + " it is " +
+                          std::to_string(other.size),
+                      {}};
+      if (isNew)
+        options.dims.push_back(symbol + "=" + std::to_string(size));
+    }
+  }
+}
+
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
@@ -115,11 +168,7 @@ void kerf::tool::takeInputs(Options &options, bool all) {
       options.cacheLength || (options.inputs.empty() && !all) ||
       !readModelFacts(options.model, facts, error))
     return;
-  std::map<std::string, Binding> bound;
-  for (const std::string &text : options.dims) {
-    auto [name, size] = parseBinding(text, "--dim");
-    bound.try_emplace(name, Binding{size, "--dim"});
-  }
+  std::map<std::string, Binding> bound = boundByDim(options);
   auto specs = specsOf(facts, options, bound);
   if (!specs)
     return;
@@ -144,33 +193,49 @@ void kerf::tool::takeInputs(Options &options, bool all) {
   if (all && !takesState && !options.seedGiven && !options.randomInputs)
     if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
       throw Failure{kUsage, error, {}};
-  for (size_t i = 0; i < specs->size(); ++i) {
-    if (!given[i] || given[i]->file.empty() || (*specs)[i].takesAny)
+  takeSizesOf(given, *specs, /*except=*/{}, bound, options);
+}
+
+void kerf::tool::takeData(Options &options) {
+  ModelFacts facts;
+  std::string error;
+  if (!readModelFacts(options.model, facts, error))
+    return;
+  // What --dim says stays open here, so that data of other sizes is refused in
+  // its name.
+  auto specs = specsOf(facts, options, {});
+  if (!specs)
+    return;
+  // How many samples a step takes is not for the data to say, wherever else the
+  // model has that size.
+  std::set<std::string> batches;
+  for (const rt::InputSpec &spec : *specs)
+    for (size_t d = 0; d < spec.shape.size(); ++d)
+      if (d == 0 || namesBatch(spec.symbols[d]))
+        batches.insert(spec.symbols[d]);
+  bool isOpen = false;
+  for (rt::InputSpec &spec : *specs)
+    for (size_t d = 1; d < spec.shape.size(); ++d)
+      isOpen |= spec.shape[d] < 0 && !batches.count(spec.symbols[d]);
+  if (!isOpen)
+    return;
+  std::map<std::string, Binding> bound = boundByDim(options);
+  for (const std::string &path : {options.data, options.evalData}) {
+    if (path.empty())
       continue;
-    const rt::InputSpec &spec = (*specs)[i];
-    for (size_t d = 0; d < spec.shape.size(); ++d) {
-      if (spec.shape[d] >= 0)
-        continue;
-      int64_t size = given[i]->shape[d];
-      const std::string &symbol = spec.symbols[d];
-      if (size < 1)
-        throw Failure{kUsage,
-                      given[i]->file + ": dimension \"" + symbol +
-                          "\" of input \"" + spec.name +
-                          "\" is empty, expected at least 1",
-                      {}};
-      auto [known, isNew] = bound.try_emplace(
-          symbol, Binding{size, "input \"" + spec.name + "\""});
-      if (known->second.size != size)
-        throw Failure{kUsage,
-                      given[i]->file + ": dimension \"" + symbol +
-                          "\" of input \"" + spec.name + "\" is " +
-                          std::to_string(size) + ", by " +
-                          known->second.source + " it is " +
-                          std::to_string(known->second.size),
-                      {}};
-      if (isNew)
-        options.dims.push_back(symbol + "=" + std::to_string(size));
-    }
+    std::vector<std::optional<rt::GivenInput>> given;
+    if (!rt::matchData(path, *specs, given, error))
+      throw Failure{kUsage, error, {}};
+    takeSizesOf(given, *specs, batches, bound, options);
+    for (size_t i = 0; i < given.size(); ++i)
+      for (const std::string &symbol : (*specs)[i].symbols)
+        if (!given[i] && !symbol.empty() && !batches.count(symbol) &&
+            !bound.count(symbol))
+          throw Failure{kUsage,
+                        path + ": has no array \"" + (*specs)[i].name +
+                            "\", which would say how large dimension \"" +
+                            symbol + "\" is: add it, or --dim " + symbol +
+                            "=SIZE",
+                        {}};
   }
 }

@@ -31,6 +31,10 @@ void refuseIdle(const Options &options, bool trains);
 /// are not the model's alone.
 void takeInputs(Options &options, bool all);
 
+/// --data and --eval-data of a model: binds sizes of samples that are open in
+/// it, as by --dim. Throws where files differ from each other or from --dim.
+void takeData(Options &options);
+
 /// The library's options of --state.
 StateOptions stateOptions(const Options &options);
 

@@ -408,6 +408,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   if (job.leads()) {
     Options inference = options;
     inference.train = false;
+    takeData(inference);
     Model model(inference);
     options.dims = inference.dims;
     if (loop.loss.hasClasses())

@@ -10,12 +10,14 @@
 #ifndef KERF_RT_TRAIN_H
 #define KERF_RT_TRAIN_H
 
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/printable.h"
 
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,6 +128,14 @@ struct TrainOptions {
 /// Errors that can be found before anything is compiled: data that cannot be
 /// read, outputs that cannot be written (by rank 0). Empty if there are none.
 std::string checkTrainOptions(const TrainOptions &options, bool writes = true);
+
+/// The arrays of the data in `path` that hold samples of `inputs`, one entry
+/// for each; no entries for flat tokens. False and `error` where an array has
+/// another rank, or another size in a dimension behind the first that is not
+/// open.
+bool matchData(const std::string &path, const std::vector<InputSpec> &inputs,
+               std::vector<std::optional<GivenInput>> &given,
+               std::string &error);
 
 /// Runs the loop; prints results on `out`, errors and progress on `err`;
 /// returns the exit code. In a job every process reads the data, rank 0 writes.
