@@ -118,6 +118,20 @@ kerf::onnx_import::describe(const onnx::ValueInfoProto &info,
   return value;
 }
 
+/// What is said where a size is given and no input has an open one.
+static std::string fixedSizes(const onnx::GraphProto &graph) {
+  if (graph.input().empty())
+    return "";
+  ModelValue first = describe(graph.input(0), {});
+  std::string text;
+  for (const ModelValue::Dim &dim : first.dims)
+    text += (text.empty() ? "" : ", ") + std::to_string(dim.size);
+  return ", the file fixes all sizes: \"" + first.name + "\" is [" + text +
+         "]; leave option dim away, or export the model again with the "
+         "dimension open (torch.onnx.export: dynamic_axes, or dynamic_shapes "
+         "with dynamo=True)";
+}
+
 bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   size_t issuesBefore = report.issues.size();
   Block &block = function.getBody().front();
@@ -139,7 +153,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     std::string close = closestName(name, known);
     usage("", "option dim: no input has a dimension \"" + name + "\"" +
                   (!close.empty()  ? ", did you mean \"" + close + "\"?"
-                   : known.empty() ? std::string()
+                   : known.empty() ? fixedSizes(graph)
                                    : ", expected " + llvm::join(known, ", ")));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;

@@ -498,5 +498,8 @@ FailureOr<OwningOpRef<ModuleOp>> kerf::importOnnx(MLIRContext &context,
                                                   const ImportOptions &options,
                                                   ImportReport &report) {
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
-  return Importer(context, options, report).run(path);
+  auto imported = Importer(context, options, report).run(path);
+  if (failed(imported))
+    noteFixedSizes(context, path, options, report);
+  return imported;
 }

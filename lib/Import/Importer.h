@@ -132,6 +132,11 @@ private:
   unsigned depth = 0;
 };
 
+/// Behind an import that failed: notes the sizes of `options` that what is
+/// wrong depends on, and what helps where an export has fixed them.
+void noteFixedSizes(mlir::MLIRContext &context, llvm::StringRef path,
+                    const ImportOptions &options, ImportReport &report);
+
 } // namespace kerf::onnx_import
 
 #endif // KERF_LIB_IMPORT_IMPORTER_H

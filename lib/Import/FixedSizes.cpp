@@ -1,0 +1,50 @@
+//===- FixedSizes.cpp - sizes that an export has fixed --------------------===//
+//
+// Exporters write sizes of the example into the file where they were not told
+// that a dimension is open: into declared shapes of outputs, targets of
+// reshapes, tables of positions. Such a model is refused at a node that looks
+// right, and only the sizes that are given are to blame.
+//
+// Idea: what a size is to blame for reads otherwise, or is gone, once that size
+// is another.
+//
+//===----------------------------------------------------------------------===//
+#include "Importer.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+/// The first thing that is wrong, where that is a matter of the model.
+static const ImportIssue *firstRefusal(const ImportReport &report) {
+  if (report.issues.empty() ||
+      report.issues.front().kind != ImportIssue::Kind::Refused)
+    return nullptr;
+  return &report.issues.front();
+}
+
+void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
+                                       const ImportOptions &options,
+                                       ImportReport &report) {
+  const ImportIssue *issue = firstRefusal(report);
+  if (!issue)
+    return;
+  std::string sizes;
+  for (const auto &[name, size] : options.dims) {
+    ImportOptions changed = options;
+    changed.dims[name] = size > 1 ? size - 1 : size + 1;
+    ImportReport other;
+    (void)Importer(context, changed, other).run(path);
+    const ImportIssue *same = firstRefusal(other);
+    if (!same || same->node != issue->node || same->message != issue->message)
+      sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  }
+  if (sizes.empty())
+    return;
+  std::vector<std::string> &notes = report.issues.front().notes;
+  notes.push_back("it depends on sizes that were given: " + sizes);
+  notes.push_back("a size that the export has fixed is the only one: give that "
+                  "one, or export the model again with the dimension open in "
+                  "inputs and outputs (torch.onnx.export: dynamic_axes, or "
+                  "dynamic_shapes with dynamo=True)");
+}

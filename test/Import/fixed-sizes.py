@@ -1,0 +1,59 @@
+# Models whose export has fixed a size that the input leaves open, as torch.onnx.export does where dynamic_axes lack an output
+# or the code makes a size an integer: what is wrong is said with the sizes that it depends on, and with what helps. Nodes
+# that are wrong at any size have no such note.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+checks = Checks()
+
+
+def model(name, x, nodes, y, **constants):
+    inputs, outputs = ([helper.make_tensor_value_info(each, TensorProto.FLOAT, shape)] for each, shape in (("x", x), ("y", y)))
+    stored = [numpy_helper.from_array(array, key) for key, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / f"{name}.onnx")
+    return OUT / f"{name}.onnx"
+
+
+def node(kind, *inputs, **attributes):
+    return helper.make_node(kind, inputs, ["y"], "node", **attributes)
+
+
+HELP = r"\nnote: a size that the export has fixed is the only one: give that one, or export the model again with the " \
+       r"dimension open in inputs and outputs \(torch.onnx.export: dynamic_axes, or dynamic_shapes with dynamo=True\)"
+OPEN = ["batch", "seq", 8]
+output = model("output", ["batch", 8], [node("Relu", "x")], [4, 8])
+reshape = model("reshape", OPEN, [node("Reshape", "x", "shape")], ["batch", 48], shape=np.array([4, 48]))
+positions = model("positions", OPEN, [node("Add", "x", "table")], OPEN, table=np.ones((6, 8), np.float32))
+for name, path, dims, code, said, sizes in (
+        ("an output", output, "batch=8", 3, r"y: declared shape \[4, 8\] contradicts \[8, 8\], which its node gives", "batch=8"),
+        ("a reshape", reshape, "batch=4,seq=7", 3, r"cannot reshape \[4, 7, 8\] to \[4, 48\]: .*", "batch=4, seq=7"),
+        ("a table", positions, "batch=4,seq=7", 3, r"operands .* do not broadcast", "batch=4, seq=7")):
+    expect_error(checks, name, ["plan", path, f"--dim={dims}", "--devices=2"], code,
+                 [said + rf"\nnote: it depends on sizes that were given: {sizes}" + HELP])
+# Of the sizes that were exported all are taken.
+for name, path, dims in (("output", output, "batch=4"), ("reshape", reshape, "batch=4,seq=6"), ("positions", positions, "batch=4,seq=6")):
+    result = kerf("plan", path, f"--dim={dims}", "--devices=2")
+    checks.expect(f"{name} as exported", result.returncode == 0, result.stderr)
+
+# No size would mend this one.
+wrong = model("wrong", ["batch", 8], [node("Transpose", "x", perm=[0, 0])], ["batch", 8])
+result = kerf("plan", wrong, "--dim=batch=8", "--devices=2")
+checks.expect("wrong at any size", result.returncode == 3 and "wrong.onnx:node: " in result.stderr and "note: " not in result.stderr, result.stderr)
+
+# All sizes are fixed.
+fixed = model("fixed", [4, 8], [node("Relu", "x")], [4, 8])
+expect_error(checks, "a fixed model", ["plan", fixed, "--dim=batch=8", "--devices=2"], 2,
+             [r'--dim: no input has a dimension "batch", the file fixes all sizes: "x" is \[4, 8\]; leave --dim away, or export '
+              r"the model again with the dimension open \(torch.onnx.export: dynamic_axes, or dynamic_shapes"])
+checks.finish()
