@@ -87,7 +87,7 @@ def main():
         choice = "none found"
         if own:
             gap = own["objective"]["gap"]
-            bound = f"gap {100 * gap:.0f}%" if gap < 1 else "no bound yet"
+            bound = f"gap {100 * gap:.0f}%" if gap < 1 else "no bound"
             choice = f"{own['time']['step_seconds']:.2f} s, {bound}: {mesh_of(own)}"
         print(f"{source:4} {billions:9g}B {gpus:5} {batch:6}  {degrees:12} {printed:7.2f} s {predicted:7.2f} s {ratios[-1]:6.2f}  {choice}",
               flush=True)
