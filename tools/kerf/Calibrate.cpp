@@ -2,7 +2,9 @@
 //
 // Each class of op is timed on one rank by three samples: a tiny one, dominated
 // by latency; one whose data stay in the cache, dominated by arithmetic; one
-// far larger than the caches, dominated by memory. The link is measured by an
+// far larger than the caches, dominated by memory. Those of arithmetic take a
+// millisecond or two, less than a system lets a thread run at a time, so that
+// on a busy machine most of them run undisturbed. The link is measured by an
 // all-reduce of all ranks over a range of sizes. The result is a machine file
 // (docs/CostModel.md) for --machine. A quick calibration takes the same figures
 // from fewer and smaller samples.
@@ -262,7 +264,8 @@ cost::Machine Calibration::run() {
   compute(ComputeClass::Row, "row", softmax(1, 16), softmax(64, 1024),
           softmax(8192, 1024));
   compute(ComputeClass::Matmul, "matmul", matmul(1, 8, 8),
-          matmul(512, 768, 3072), matmul(1, 2048, 8192));
+          matmul(256 * machine.threadsPerDevice, 768, 768),
+          matmul(1, 2048, 8192));
   compute(ComputeClass::Convolution, "convolution", convolution(4, 8),
           convolution(56, 64), "");
   compute(ComputeClass::Gather, "gather", gather(16, 16, 1), "",
