@@ -67,41 +67,64 @@ if code == 0:
     checks.expect("what was not searched", "not searched: planning was ended" in reasons, reasons)
     checks.expect("the bound counts it", plan["objective"]["lower_bound"] <= plan["objective"]["cost"], plan["objective"])
 
-# SIGINT has the same effect without one, once notes in a file say that there is a plan, or after a while.
-for name, flags in (("noted", ["--note-after=1"]), *([("quiet", ["-q"])] if EVERYTHING else [])):
+# SIGINT has the same effect without one, once notes in a file say that there is a plan, or after a while. How long that is
+# is the machine's matter and that of its other work: where nothing is said, a wait that was too short is doubled.
+
+
+def is_seldom(said):
+    """Whether there are notes of planning, each after twice as long as the one before, in whole seconds."""
+    times = [int(seconds) for seconds in re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", said, re.M)]
+    return times and all(later >= 2 * earlier - 1 for earlier, later in zip(times, times[1:]))
+
+
+def interrupted_in_file(name, flags, seconds):
+    """Exit code, stderr and plan of LONG, which gets SIGINT once a plan is noted, or after so many seconds."""
+    plan = OUT / f"{name}.json"
     with open(OUT / "stderr", "wb") as stderr:
-        process = subprocess.Popen(["kerf", *map(str, LONG), *flags, "-o", OUT / f"{name}.json"], stdout=subprocess.DEVNULL,
-                                   stderr=stderr, preexec_fn=takes_interrupts)
-    end = time.monotonic() + (6 if name == "quiet" else 60)
-    while time.monotonic() < end and "best so far" not in (OUT / "stderr").read_text():
+        process = subprocess.Popen(["kerf", *map(str, LONG), *flags, "-o", plan], stdout=subprocess.DEVNULL, stderr=stderr,
+                                   preexec_fn=takes_interrupts)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and "best so far" not in (OUT / "stderr").read_text() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=60)
-    reasons = [each.get("reason", "") for each in json.loads((OUT / f"{name}.json").read_text())["runners_up"]] if code == 0 else []
-    said = (OUT / "stderr").read_text()
+    code = process.wait(timeout=300)
+    return code, (OUT / "stderr").read_text(), json.loads(plan.read_text()) if code == 0 else {"runners_up": []}
+
+
+for name, flags, waits in (("noted", ["--note-after=1"], [600]), *([("quiet", ["-q"], [6, 12, 24, 48])] if EVERYTHING else [])):
+    for seconds in waits:
+        code, said, plan = interrupted_in_file(name, flags, seconds)
+        if code == 0:
+            break
+    reasons = [each.get("reason", "") for each in plan["runners_up"]]
     checks.expect(f"without a terminal, {name}", "not searched: planning was ended" in reasons, f"{code} {reasons} {said}")
-    lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", said, re.M)
-    checks.expect(f"notes in a file, {name}", 1 <= len(lines) <= 6 if name == "noted" else not lines, said)
+    checks.expect(f"notes in a file, {name}", is_seldom(said) if name == "noted" else "note: planning, " not in said, said)
 
 # A phase that takes long is noted each time after twice as long.
 if EVERYTHING:
-    noted = kerf(*LONG, "--deadline=12", "--note-after=1")
-    lines = re.findall(r"^note: planning, .*, (\d+) s; Ctrl-C", noted.stderr, re.M)
-    checks.expect("notes of 12 s", noted.returncode == 0 and 1 <= len(lines) <= 5, noted.stderr)
+    for deadline in (12, 24, 48):
+        noted = kerf(*LONG, f"--deadline={deadline}", "--note-after=1")
+        if "no plan was found in the time" not in noted.stderr:
+            break
+    checks.expect("notes of a longer search", noted.returncode == 0 and is_seldom(noted.stderr), noted.stderr)
 
 # Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
 # is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does
-# not make more: those 2.2, and 2 for reading the model, making its training step and what is printed.
+# not make more: those and a tenth, and 2 for reading the model, making its training step and what is printed. Two seconds
+# are enough for a first plan, but not where other work has most of them: then a longer deadline is kept as well.
 TRAIN = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
 for model, flags in (("gpt2-124m", [*TRAIN, "--objective=volume"]), ("resnet50", TRAIN)):
     name = f"{model} {'training' if flags[0] == '--train' else 'inference'}"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = kerf("plan", INPUTS / f"graphs/{model}/model.onnx", "--dim=batch=64", "--machine=h100-8x8", *flags, "--deadline=2", "--json")
+    for deadline in (2, 4, 8, 16):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run = kerf("plan", INPUTS / f"graphs/{model}/model.onnx", "--dim=batch=64", "--machine=h100-8x8", *flags, f"--deadline={deadline}", "--json")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        checks.expect(f"{name}: a deadline of {deadline} s is kept", seconds <= deadline * 1.1 + 2, f"{seconds} s\n{run.stderr[-500:]}")
+        if "no plan was found in the time" not in run.stderr:
+            break
     checks.expect(f"{name}: no line in a file", run.returncode == 0 and "\r" not in run.stderr and "meshes, best" not in run.stderr, run.stderr[-500:])
     plan = json.loads(run.stdout or "{}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    checks.expect(f"{name}: the deadline is kept", seconds <= 2 * 1.1 + 2, f"{seconds} s, planning took {plan.get('planning_seconds')} s")
     left = [each["reason"] for each in plan.get("runners_up", []) if each.get("reason") == "not searched: the deadline came first"]
     checks.expect(f"{name}: not all was searched, and it says so", plan and (left or plan["objective"]["gap"] > 0), plan.get("objective"))
 checks.finish()
