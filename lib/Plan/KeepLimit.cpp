@@ -423,7 +423,16 @@ bool Planner::trustLess() {
   return found && found->summary.reason.empty();
 }
 
-void Planner::reject(int64_t laidOutBytes) {
+Attempt *Planner::smallest() {
+  Attempt *found = nullptr;
+  for (Attempt &attempt : attempts)
+    if (attempt.summary.reason.empty() &&
+        (!found || peakOf(attempt.stages) < peakOf(found->stages)))
+      found = &attempt;
+  return found;
+}
+
+void Planner::reject(int64_t laidOutBytes, bool searches) {
   Attempt &attempt = *written;
   // No longer what others are compared with.
   attempt.summary.reason = "laid out, more memory than the limit";
@@ -452,6 +461,10 @@ void Planner::reject(int64_t laidOutBytes) {
     known = attempt.known.insert(
         known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
   known->isRejected = true;
+  if (!searches) {
+    takeFitting(attempt);
+    return;
+  }
   looksDeeper = true;
   int maxTries = small ? kCheapest + kLaidOut : kLaidOut;
   if (++attempt.tries < maxTries && !takeFitting(attempt)) {

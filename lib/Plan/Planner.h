@@ -88,8 +88,12 @@ public:
   /// Writes a plan onto `target`, whose function is a copy of the one that is
   /// planned, or that one.
   void write(Attempt &best, mlir::ModuleOp target);
-  /// See Planning; of the plan that was written last.
-  void reject(int64_t laidOutBytes);
+  /// See Planning; of the plan that was written last. Without `searches`
+  /// another one is looked for among those that are known alone.
+  void reject(int64_t laidOutBytes, bool searches = true);
+  /// Of the plans that are predicted to fit the one that takes least; null
+  /// where there is none.
+  Attempt *smallest();
   mlir::FailureOr<Explanation> explain(llvm::StringRef name,
                                        std::string &message);
   /// Candidates that were not searched since another was cheaper, or fitted.

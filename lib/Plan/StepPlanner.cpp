@@ -15,9 +15,10 @@ using namespace kerf::plan;
 /// Every K-th block is computed again, for these K in the order in which they
 /// are searched: the first holds least memory.
 static constexpr int64_t kEvery[] = {1, 2, 4};
-/// Seconds after the first rejected plan at which the search gives up, where no
-/// deadline was asked for.
+/// Seconds after the first rejected plan at which the search ends, where no
+/// deadline was asked for, and how many known plans are laid out then.
 static constexpr double kMaxSeconds = 60;
+static constexpr int kLateTries = 8;
 /// The share of a deadline that the search may spend on the step as it is, if
 /// the user has set a memory limit or the machine's may bind; the rest is for
 /// kinds that hold less.
@@ -341,6 +342,8 @@ void StepPlanner::reject(int64_t laidOutBytes) {
     firstRejection = asItIs().elapsed();
   noteLaidOut(laidOutBytes, writtenName);
   compare();
+  if (isLate())
+    return written->planner->reject(laidOutBytes, /*searches=*/false);
   written->planner->reject(laidOutBytes);
   compare();
   if (mayHoldLess() && !hasVariants)
@@ -360,11 +363,22 @@ void StepPlanner::noteLaidOut(int64_t bytes, const std::string &name) {
 }
 
 FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
-  double seconds = asItIs().elapsed() - firstRejection;
   auto [variant, found] = best();
-  if (found->summary.reason.empty() && seconds < kMaxSeconds)
-    return write(*variant, *found, target);
-  return failure();
+  if (!found->summary.reason.empty())
+    return failure();
+  if (isLate()) {
+    if (++lateTries > kLateTries)
+      return failure();
+    for (Variant &other : variants)
+      if (Attempt *own = other.planner->smallest();
+          own && own->summary.peakMemoryBytes < found->summary.peakMemoryBytes)
+        std::tie(variant, found) = std::pair(&other, own);
+  }
+  return write(*variant, *found, target);
+}
+
+bool StepPlanner::isLate() const {
+  return asItIs().elapsed() - firstRejection >= kMaxSeconds;
 }
 
 std::string StepPlanner::refusal() const {

@@ -85,6 +85,9 @@ private:
   PlanResult describe(Variant &variant, Attempt &best);
   LeastMemory leastMemory() const;
   std::vector<CandidateSummary> summaries() const;
+  /// Whether plans have been rejected for so long that none is searched any
+  /// more: what is known is laid out, smallest first.
+  bool isLate() const;
   /// Whether the deadline came before everything was looked at.
   bool isCutShort() const;
 
@@ -100,6 +103,7 @@ private:
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
   std::string leastLaidOutName;
   double firstRejection = 0; ///< when, in elapsed() seconds
+  int lateTries = 0;         ///< plans that were laid out when it was late
 };
 
 } // namespace kerf::plan
