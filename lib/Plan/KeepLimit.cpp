@@ -382,6 +382,7 @@ void Planner::reopen() {
     attempt.isShort |= isLimited(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
   }
+  reopenDismissed();
   for (size_t number = 0; number < candidates.size(); ++number)
     if (!tried[number] && !isOver() && isWanted(number)) {
       tried[number] = true;
@@ -403,6 +404,7 @@ bool Planner::trustLess() {
     return false;
   allowance = maxOverestimate(*limit);
   looksDeeper = true;
+  reopenDismissed();
   for (Attempt &attempt : attempts) {
     if (attempt.cannotBe())
       continue;

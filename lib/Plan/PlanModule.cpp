@@ -30,18 +30,28 @@ bool kerf::plan::isBetter(const CandidateSummary &a,
   return key(a) < key(b);
 }
 
+static CandidateSummary summaryOf(const MeshCandidate &candidate) {
+  CandidateSummary summary;
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      summary.mesh.push_back({axis.name, axis.size});
+  summary.microBatches = candidate.microBatches;
+  return summary;
+}
+
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.allowance = allowance;
   attempt.graph = std::make_unique<Graph>(
       function, rules, candidate, options, batch, dimBlocks, names, floor,
-      traffic, zero, [&] { return isOver(); });
-  if (attempt.graph->isUnfinished())
-    return passOver(candidate);
-  for (const dist::MeshAxis &axis : candidate.mesh.axes)
-    if (!axis.isTime)
-      attempt.summary.mesh.push_back({axis.name, axis.size});
-  attempt.summary.microBatches = candidate.microBatches;
+      traffic, zero, [&] { return isOver(); },
+      [&](Sum leastOfOps) { return isDismissed(candidate, leastOfOps); });
+  if (attempt.graph->isUnfinished()) {
+    if (dismissed.empty() || dismissed.back().candidate != &candidate)
+      passOver(candidate);
+    return;
+  }
+  attempt.summary = summaryOf(candidate);
   if (!attempt.graph->getError().empty()) {
     attempt.summary.reason = attempt.graph->getError();
     attempts.push_back(std::move(attempt));
@@ -76,13 +86,44 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
 }
 
 void Planner::passOver(const MeshCandidate &candidate) {
-  CandidateSummary &summary = unsearched.emplace_back();
-  for (const dist::MeshAxis &axis : candidate.mesh.axes)
-    if (!axis.isTime)
-      summary.mesh.push_back({axis.name, axis.size});
-  summary.microBatches = candidate.microBatches;
+  CandidateSummary &summary = unsearched.emplace_back(summaryOf(candidate));
   summary.lowerBound = boundOf(candidate, 0);
   summary.reason = whyUnsearched(isStopped());
+}
+
+/// From so many devices of a stage on, working out moves between layouts takes
+/// much longer than looking at what ops cost.
+static constexpr int64_t kManyDevices = 16;
+
+bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
+  if (candidate.devicesPerStage() < kManyDevices || isAlone ||
+      options.solver != SolverKind::Auto ||
+      options.objective != Objective::Time)
+    return false;
+  double best = incumbent();
+  double bound = boundOf(candidate, static_cast<double>(leastOfOps));
+  // One that costs as much is no better than a plan that sends nothing.
+  bool isSilent = llvm::any_of(attempts, [&](const Attempt &attempt) {
+    return attempt.summary.reason.empty() && attempt.summary.cost <= best &&
+           attempt.summary.totalBytes == 0;
+  });
+  if (std::isinf(best) || (isSilent ? bound < best : bound <= best))
+    return false;
+  Dismissed &noted =
+      dismissed.emplace_back(Dismissed{&candidate, summaryOf(candidate)});
+  noted.summary.lowerBound = bound;
+  noted.summary.reason = atLeast(options.objective, bound);
+  return true;
+}
+
+void Planner::reopenDismissed() {
+  std::vector<Dismissed> before = std::move(dismissed);
+  dismissed.clear();
+  for (Dismissed &noted : before)
+    if (noted.summary.lowerBound < incumbent() && !isOver())
+      attempt(*noted.candidate, batch.isTraining() ? 2 : 0);
+    else
+      dismissed.push_back(std::move(noted));
 }
 
 /// Problems up to this size are solved even if another plan is known to be
@@ -297,6 +338,8 @@ void Planner::summarize(Attempt &attempt) {
 /// Bytes that the fullest device of any plan needs at least, as far as the
 /// search found out; 0: unknown.
 int64_t Planner::minMemory() const {
+  if (!dismissed.empty())
+    return 0;
   std::optional<Sum> min;
   for (const Attempt &attempt : attempts) {
     if (!attempt.graph || attempt.isImpossible ||
@@ -322,6 +365,8 @@ double Planner::lowerBound() const {
       least = std::min(least, attempt.summary.lowerBound);
   for (const CandidateSummary &summary : unsearched)
     least = std::min(least, summary.lowerBound);
+  for (const Dismissed &noted : dismissed)
+    least = std::min(least, noted.summary.lowerBound);
   // Bytes are integers.
   return options.objective == Objective::Time || std::isinf(least)
              ? least
@@ -331,6 +376,8 @@ double Planner::lowerBound() const {
 std::vector<CandidateSummary> Planner::allSummaries() const {
   std::vector<CandidateSummary> all = summaries();
   llvm::append_range(all, unsearched);
+  for (const Dismissed &noted : dismissed)
+    all.push_back(noted.summary);
   return all;
 }
 
@@ -394,10 +441,15 @@ bool Planner::isWanted(size_t number) const {
     return true;
   if (number >= numWithResorts)
     return isShortOfMemory(candidate);
-  return llvm::all_of(attempts, [&](const Attempt &attempt) {
-    return attempt.graph->candidate.stages != candidate.stages ||
-           attempt.cannotBe();
-  });
+  return llvm::all_of(attempts,
+                      [&](const Attempt &attempt) {
+                        return attempt.graph->candidate.stages !=
+                                   candidate.stages ||
+                               attempt.cannotBe();
+                      }) &&
+         llvm::none_of(dismissed, [&](const Dismissed &noted) {
+           return noted.candidate->stages == candidate.stages;
+         });
 }
 
 /// The best plan of all candidates, whose reason says why it is none; null with
@@ -505,7 +557,7 @@ Trial Planner::verdict(const Attempt *best) const {
     return isStopped() ? Trial::Unknown : Trial::None;
   if (best->summary.reason.empty())
     return Trial::Found;
-  bool isProven = !isStopped() && unsearched.empty() &&
+  bool isProven = !isStopped() && unsearched.empty() && dismissed.empty() &&
                   llvm::all_of(attempts, [](const Attempt &attempt) {
                     return attempt.cannotBe();
                   });

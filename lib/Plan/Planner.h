@@ -138,6 +138,11 @@ private:
   void attempt(const MeshCandidate &candidate, double deadline);
   /// Notes a candidate that is not searched, and why.
   void passOver(const MeshCandidate &candidate);
+  /// Whether ops that cost at least so much, of the first level of the
+  /// candidate's Problem, rule out that it is better than the best plan.
+  bool isDismissed(const MeshCandidate &candidate, Sum leastOfOps);
+  /// Searches what was dismissed for a plan that turned out to be none.
+  void reopenDismissed();
   /// Whether the time is over, and there is a plan to show.
   bool isOver() const {
     return isStopped() || (options.deadlineSeconds > 0 &&
@@ -222,6 +227,12 @@ private:
   std::string candidateSet; ///< in words, behind their number
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;
+  /// Another plan costs no more than what these compute.
+  struct Dismissed {
+    const MeshCandidate *candidate;
+    CandidateSummary summary;
+  };
+  std::vector<Dismissed> dismissed;
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;

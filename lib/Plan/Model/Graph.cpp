@@ -92,7 +92,8 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
-             llvm::function_ref<bool()> isOver)
+             llvm::function_ref<bool()> isOver,
+             llvm::function_ref<bool(Sum)> isDismissed)
     : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), rules(rules), options(options), batch(batch),
@@ -104,6 +105,10 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
             byteScale) {
   costs.endWhen(isOver);
   llvm::scope_exit built([&] { costs.endWhen({}); });
+  if (isDismissed && isDismissed(leastOfOps())) {
+    unfinished = true;
+    return;
+  }
   addArguments();
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op))
@@ -300,6 +305,22 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   const OpChoices *result = own(std::move(choices), op);
   bucket.push_back({op, rule, result});
   return result;
+}
+
+Sum Graph::leastOfOps() {
+  Sum sum = 0;
+  for (Operation &op : function.getBody().front()) {
+    if (isTerminator(&op) || isa<dist::AssignOp, dist::AccumulateOp>(op) ||
+        isTransferCast(&op))
+      continue;
+    std::optional<int64_t> least;
+    for (const OpTotals &totals : choicesFor(&op)->totals) {
+      int64_t cost = levelsOf(totals.seconds, 0, 0, timesOf(&op))[0];
+      least = std::min(least.value_or(cost), cost);
+    }
+    sum += least.value_or(0);
+  }
+  return sum;
 }
 
 const OpChoices *Graph::own(std::unique_ptr<OpChoices> choices, Operation *op) {

@@ -121,13 +121,16 @@ public:
   /// that take less. Flops, for the volume objective.
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
-  /// `isOver`: once it says so, the graph stays unfinished.
+  /// `isOver`: once it says so, the graph stays unfinished. So it does where
+  /// `isDismissed` says so of what the ops cost at least, in the first level
+  /// of the Problem: that is asked before any move is worked out.
   Graph(mlir::func::FuncOp function, const OpRules &rules,
         const MeshCandidate &candidate, const PlanOptions &options,
         const BatchAnalysis &batch, const DimBlocks &dimBlocks,
         const ValueNames &names, const MemoryFloor &floor,
         const Traffic &traffic, const ZeroParts &zero,
-        llvm::function_ref<bool()> isOver = {});
+        llvm::function_ref<bool()> isOver = {},
+        llvm::function_ref<bool(Sum)> isDismissed = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -143,8 +146,8 @@ public:
   /// allowed again.
   void recountParameters();
 
-  /// Whether the time ran out while the graph was built, which then must not be
-  /// solved.
+  /// Whether the time ran out while the graph was built, or it was dismissed:
+  /// it must not be solved.
   bool isUnfinished() const { return unfinished; }
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
@@ -260,6 +263,9 @@ private:
                                llvm::ArrayRef<LayoutId> layouts) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
+  /// The sum of what each op costs at least, whatever is moved. Ops that keep
+  /// the layout of their operand are not counted.
+  Sum leastOfOps();
   /// For an op that uses its operand in the producer's layout.
   const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;

@@ -16,7 +16,7 @@ void Planner::report() const {
   if (!options.progress)
     return;
   PlanProgress progress;
-  progress.searched = attempts.size() + unsearched.size();
+  progress.searched = attempts.size() + unsearched.size() + dismissed.size();
   progress.candidates =
       numFirst + static_cast<size_t>(std::count(
                      tried.begin() + static_cast<std::ptrdiff_t>(numFirst),
