@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <numeric>
+
 using namespace llvm;
 using namespace kerf;
 using namespace kerf::dist;
@@ -12,75 +14,151 @@ static constexpr int64_t kMaxRanks = 4096;
 ReshardBound::ReshardBound(ArrayRef<int64_t> shape, int64_t elementBytes,
                            const Mesh &mesh, ArrayRef<AxisRef> atoms,
                            const ReshardState &target)
-    : shape(shape), atoms(atoms), kept(target.partial) {
-  auto isTime = [&](const AxisRef &atom) {
-    return mesh.axes[atom.axis].isTime;
-  };
-  for (const AxisRef &atom : atoms)
-    numRanks *= isTime(atom) ? 1 : atom.size;
+    : shape(shape), atoms(atoms), target(target) {
+  for (auto [number, atom] : enumerate(atoms)) {
+    all |= 1u << number;
+    if (mesh.axes[atom.axis].isTime)
+      time |= 1u << number;
+  }
+  numRanks = numRanksOf(all);
   scale = Wide(elementBytes) * (mesh.numRanks() / numRanks);
   if (numRanks > kMaxRanks)
     return;
-  int64_t stride = 1, numParts = 1; // parts among which the elements are dealt
-  for (auto [number, atom] : enumerate(atoms)) {
-    digits.emplace_back(numRanks, 0);
-    if (isTime(atom))
-      continue;
-    for (int64_t rank = 0; rank < numRanks; ++rank)
-      digits.back()[rank] = rank / stride % atom.size;
-    stride *= atom.size;
-    if ((target.used | kept) >> number & 1)
-      numParts *= atom.size;
-  }
-  SmallVector<int64_t, 64> elements(numRanks, 1);
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    needed.push_back(held(target, dim));
-    for (auto [count, interval] : zip_equal(elements, needed.back()))
-      count *= interval.end - interval.begin;
-  }
-  for (int64_t count : elements)
-    numNeeded += count;
-  numElements = numNeeded / (numRanks / numParts);
+  numNeeded = numCommon(target);
+  numElements =
+      numNeeded / (numRanks / numRanksOf(target.used | target.partial));
 }
 
-ReshardBound::Intervals ReshardBound::held(const ReshardState &state,
-                                           size_t dim) const {
-  int64_t size = shape[dim], numParts = 1;
-  SmallVector<int64_t, 64> parts(numRanks, 0);
-  for (uint8_t atom : state.dim(dim)) {
-    int64_t atomSize = atoms[atom].size;
-    numParts *= atomSize;
-    for (auto [part, digit] : zip_equal(parts, digits[atom]))
-      part = part * atomSize + digit;
+int64_t ReshardBound::numRanksOf(uint32_t mask) const {
+  int64_t ranks = 1;
+  for (auto [number, atom] : enumerate(atoms))
+    if ((mask & ~time) >> number & 1)
+      ranks *= atom.size;
+  return ranks;
+}
+
+static uint32_t maskOf(ArrayRef<uint8_t> list) {
+  uint32_t mask = 0;
+  for (uint8_t atom : list)
+    mask |= 1u << atom;
+  return mask;
+}
+
+static int64_t numParts(ArrayRef<uint8_t> list, ArrayRef<AxisRef> atoms) {
+  int64_t parts = 1;
+  for (uint8_t atom : list)
+    parts *= atoms[atom].size;
+  return parts;
+}
+
+ReshardBound::Cut ReshardBound::cut(const ReshardState &state,
+                                    size_t dim) const {
+  int64_t block = state.block(dim);
+  if (!block)
+    block = localSize(shape[dim], numParts(state.dim(dim), atoms));
+  return {state.dim(dim), shape[dim], block};
+}
+
+bool ReshardBound::isEven(const Cut &cut) const {
+  return cut.block * numParts(cut.list, atoms) == cut.size;
+}
+
+void ReshardBound::dropCommon(Pair &pair) const {
+  auto &[held, needed] = pair;
+  if (!isEven(held) || !isEven(needed))
+    return;
+  while (!held.list.empty() && !needed.list.empty() &&
+         held.list[0] == needed.list[0]) {
+    int64_t parts = atoms[held.list[0]].size;
+    for (Cut *cut : {&held, &needed}) {
+      cut->list = cut->list.drop_front();
+      cut->size /= parts;
+    }
   }
-  int64_t block =
-      state.block(dim) ? state.block(dim) : localSize(size, numParts);
-  Intervals result;
-  result.reserve(numRanks);
-  for (int64_t part : parts) {
-    int64_t begin = std::min(part * block, size);
-    result.push_back({begin, std::min(begin + block, size)});
+}
+
+/// The number of the part that each rank has that the atoms of `mask` tell
+/// apart; those in time count as their first digit.
+static SmallVector<int64_t, 64> partsOfRanks(ArrayRef<uint8_t> list,
+                                             uint32_t mask, uint32_t time,
+                                             ArrayRef<AxisRef> atoms) {
+  SmallVector<int64_t, 64> parts{0};
+  for (auto [number, atom] : enumerate(atoms)) {
+    if (!((mask & ~time) >> number & 1))
+      continue;
+    auto *at = llvm::find(list, number);
+    int64_t weight = at == list.end()
+                         ? 0
+                         : numParts(ArrayRef(std::next(at), list.end()), atoms);
+    size_t known = parts.size();
+    parts.resize(known * atom.size);
+    for (int64_t digit = 1; digit < atom.size; ++digit)
+      for (size_t rank = 0; rank < known; ++rank)
+        parts[digit * known + rank] = parts[rank] + digit * weight;
   }
-  return result;
+  return parts;
+}
+
+int64_t ReshardBound::numCommon(const Group &group) const {
+  const auto &[mask, pairs] = group;
+  // Each element is held by one digit and needed by one: any two meet once.
+  if (pairs.size() == 1 && !(mask & time) &&
+      !(maskOf(pairs[0].held.list) & maskOf(pairs[0].needed.list)))
+    return pairs[0].held.size;
+  SmallVector<int64_t, 64> common(numRanksOf(mask), 1);
+  for (const auto &[held, needed] : pairs)
+    for (auto [count, has, needs] :
+         zip_equal(common, partsOfRanks(held.list, mask, time, atoms),
+                   partsOfRanks(needed.list, mask, time, atoms))) {
+      int64_t begin = std::max(has * held.block, needs * needed.block);
+      int64_t end = std::min({(has + 1) * held.block,
+                              (needs + 1) * needed.block, held.size});
+      count *= std::max<int64_t>(0, end - begin);
+    }
+  return std::accumulate(common.begin(), common.end(), int64_t(0));
+}
+
+Wide ReshardBound::numCommon(const ReshardState &state) const {
+  SmallVector<Group, 4> groups;
+  Wide result = 1;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    Pair pair = {cut(state, dim), cut(target, dim)};
+    dropCommon(pair);
+    const auto &[held, needed] = pair;
+    // Parts of what the other side has whole: the same number for each rank.
+    if ((held.list.empty() && isEven(needed)) ||
+        (needed.list.empty() && isEven(held))) {
+      result *= std::min(held.block, needed.block);
+      continue;
+    }
+    Group own = {maskOf(held.list) | maskOf(needed.list), {pair}};
+    erase_if(groups, [&](Group &other) {
+      if (!(other.mask & own.mask))
+        return false;
+      own.mask |= other.mask;
+      own.pairs.append(other.pairs);
+      return true;
+    });
+    groups.push_back(std::move(own));
+  }
+  uint32_t alone = all;
+  for (const Group &group : groups) {
+    result *= numCommon(group);
+    alone &= ~group.mask;
+  }
+  return result * numRanksOf(alone);
 }
 
 Wide ReshardBound::leastBytes(const ReshardState &state) const {
   if (numRanks > kMaxRanks)
     return 0;
-  int64_t numShares = 1;
-  for (auto [number, atom] : enumerate(atoms))
-    if ((state.partial & ~kept) >> number & 1)
-      numShares *= atom.size;
-  if (numShares > 1)
-    return (numNeeded + numElements * (numShares - 2)) * scale;
-  SmallVector<int64_t, 64> overlaps(numRanks, 1);
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    for (auto [overlap, has, needs] :
-         zip_equal(overlaps, held(state, dim), needed[dim]))
-      overlap *= std::max<int64_t>(0, std::min(has.end, needs.end) -
-                                          std::max(has.begin, needs.begin));
-  Wide numHeld = 0;
-  for (int64_t overlap : overlaps)
-    numHeld += overlap;
-  return (numNeeded - numHeld) * scale;
+  if (uint32_t open = state.partial & ~target.partial) {
+    int64_t numShares = 1; // of those in time, too
+    for (auto [number, atom] : enumerate(atoms))
+      if (open >> number & 1)
+        numShares *= atom.size;
+    if (numShares > 1)
+      return (numNeeded + numElements * (numShares - 2)) * scale;
+  }
+  return (numNeeded - numCommon(state)) * scale;
 }

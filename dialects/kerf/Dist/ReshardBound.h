@@ -31,26 +31,45 @@ public:
                const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms,
                const ReshardState &target);
 
-  /// Bytes, summed over the mesh. O(ranks x atoms); 0 where the atoms tell more
-  /// than 4096 ranks apart.
+  /// Bytes, summed over the mesh; 0 where the atoms tell more than 4096 ranks
+  /// apart.
   Wide leastBytes(const ReshardState &state) const;
 
 private:
-  struct Interval {
-    int64_t begin, end;
+  /// A dimension in parts: the atoms whose digits number them, and the elements
+  /// of a part but for the last ones, which may have less.
+  struct Cut {
+    llvm::ArrayRef<uint8_t> list;
+    int64_t size, block;
   };
-  using Intervals = llvm::SmallVector<Interval, 64>;
-  /// What each rank, counted over the atoms in space, has of `dim`.
-  Intervals held(const ReshardState &state, size_t dim) const;
+  /// What a state has of a dimension and what the target has of it.
+  struct Pair {
+    Cut held, needed;
+  };
+  /// Dimensions that share no atom with others.
+  struct Group {
+    uint32_t mask; ///< the atoms of its cuts
+    llvm::SmallVector<Pair, 2> pairs;
+  };
+  Cut cut(const ReshardState &state, size_t dim) const;
+  bool isEven(const Cut &cut) const;
+  /// Takes the atoms off both that are in front of both, if both are even: what
+  /// is left is the same in each of the parts that they make.
+  void dropCommon(Pair &pair) const;
+  /// Elements that a rank holds and needs, summed over ranks. Of one rank they
+  /// are a product over dimensions; so the sum is a product over groups of
+  /// them, in the time of the ranks that the largest group tells apart.
+  Wide numCommon(const ReshardState &state) const;
+  int64_t numCommon(const Group &group) const;
+  /// Ranks that these atoms tell apart; those in time tell none.
+  int64_t numRanksOf(uint32_t mask) const;
 
   llvm::ArrayRef<int64_t> shape;
   llvm::ArrayRef<AxisRef> atoms;
-  uint32_t kept; ///< atoms that are partial in the target
+  ReshardState target;
+  uint32_t all = 0, time = 0; ///< atoms, and those in time
   int64_t numRanks = 1;
-  /// By atom: the digit of each rank; all 0 of an atom in time.
-  llvm::SmallVector<llvm::SmallVector<int64_t, 64>, 8> digits;
   Wide scale; ///< bytes of an element, times the ranks that one stands for
-  llvm::SmallVector<Intervals, 4> needed; ///< by dimension
   /// Elements, summed over the ranks that need them; and each counted once (per
   /// part of what stays partial).
   Wide numNeeded = 0, numElements = 0;

@@ -160,28 +160,49 @@ ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
 // Edges
 //===----------------------------------------------------------------------===//
 
+/// What a digit of an atom adds to the number of a block; dimensions are far
+/// enough apart that their sums do not collide.
+using Weights = SmallVector<int64_t, 8>;
+
+static Weights weightsOf(const ReshardState &state, ArrayRef<AxisRef> atoms) {
+  Weights result(atoms.size(), 0);
+  int64_t stride = 1;
+  for (size_t dim = 0; dim < state.rank(); ++dim)
+    for (uint8_t atom : reverse(state.dim(dim))) {
+      result[atom] = stride;
+      stride *= atoms[atom].size;
+    }
+  return result;
+}
+
+/// The numbers that these atoms write, each with how many digits: the coarsest
+/// digits that write the same ones. Two groups of ranks have the same blocks if
+/// they are equal.
+static SmallVector<std::pair<int64_t, int64_t>, 8>
+digitsOf(ArrayRef<uint8_t> list, const Weights &weights,
+         ArrayRef<AxisRef> atoms) {
+  SmallVector<std::pair<int64_t, int64_t>, 8> digits;
+  for (uint8_t atom : list)
+    if (weights[atom] && atoms[atom].size > 1)
+      digits.push_back({weights[atom], atoms[atom].size});
+  std::sort(digits.begin(), digits.end()); // llvm::sort() allocates
+  size_t last = 0;
+  for (size_t next = 1; next < digits.size(); ++next) {
+    if (digits[last].first * digits[last].second == digits[next].first)
+      digits[last].second *= digits[next].second;
+    else
+      digits[++last] = digits[next];
+  }
+  digits.truncate(std::min(last + 1, digits.size()));
+  return digits;
+}
+
 /// For a permute: the group, and how many of its ranks change their block.
 /// None if the two states are not permutations of the same blocks.
 std::optional<ReshardSearch::PermutedBlocks>
 ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
                            ReshardMove &move) const {
-  // What a digit of an atom adds to the number of a block; dimensions are far
-  // enough apart that their sums do not collide.
-  using Weights = SmallVector<int64_t, 8>;
-  auto weights = [&](const ReshardState &state) {
-    Weights result(atoms.size(), 0);
-    int64_t stride = 1;
-    for (size_t dim = 0; dim < state.rank(); ++dim) {
-      int64_t weight = stride;
-      for (uint8_t atom : reverse(state.dim(dim))) {
-        result[atom] = weight;
-        weight *= atoms[atom].size;
-      }
-      stride = weight;
-    }
-    return result;
-  };
-  Weights before = weights(from), after = weights(to);
+  Weights before = weightsOf(from, atoms), after = weightsOf(to, atoms);
   move.atoms.clear();
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     if (before[atom] != after[atom]) {
@@ -190,7 +211,8 @@ ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
       move.atoms.push_back(atom);
     }
   int64_t size = parts(move.atoms);
-  if (size > 4096)
+  if (size > 4096 || digitsOf(move.atoms, before, atoms) !=
+                         digitsOf(move.atoms, after, atoms))
     return std::nullopt;
   auto number = [&](const Weights &weight) {
     SmallVector<int64_t, 64> blocks{0};
@@ -207,12 +229,6 @@ ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
   move.movedPairs = 0;
   for (auto [held, wanted] : zip_equal(blocks.held, blocks.wanted))
     move.movedPairs += held != wanted;
-  auto sorted = [](SmallVector<int64_t, 64> list) {
-    std::sort(list.begin(), list.end()); // llvm::sort() allocates
-    return list;
-  };
-  if (sorted(blocks.held) != sorted(blocks.wanted))
-    return std::nullopt;
   return blocks;
 }
 
