@@ -111,8 +111,8 @@ int64_t ReshardBound::numCommon(const Group &group) const {
          zip_equal(common, partsOfRanks(held.list, mask, time, atoms),
                    partsOfRanks(needed.list, mask, time, atoms))) {
       int64_t begin = std::max(has * held.block, needs * needed.block);
-      int64_t end = std::min({(has + 1) * held.block,
-                              (needs + 1) * needed.block, held.size});
+      int64_t end = std::min(
+          {(has + 1) * held.block, (needs + 1) * needed.block, held.size});
       count *= std::max<int64_t>(0, end - begin);
     }
   return std::accumulate(common.begin(), common.end(), int64_t(0));

@@ -211,8 +211,8 @@ ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
       move.atoms.push_back(atom);
     }
   int64_t size = parts(move.atoms);
-  if (size > 4096 || digitsOf(move.atoms, before, atoms) !=
-                         digitsOf(move.atoms, after, atoms))
+  if (size > 4096 ||
+      digitsOf(move.atoms, before, atoms) != digitsOf(move.atoms, after, atoms))
     return std::nullopt;
   auto number = [&](const Weights &weight) {
     SmallVector<int64_t, 64> blocks{0};

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 
 using namespace mlir;
@@ -192,6 +193,52 @@ TEST_F(PlanModule, SameInputSamePlan) {
       first = print(*module);
     EXPECT_EQ(first, print(*module));
   }
+}
+
+/// Seconds that this thread has had of the processor.
+double processorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Laying out plans that all turn out too large ends a minute after the first,
+// but not before those are tried that are known and smaller. With KERF_FULL
+// alone: the minute has to pass.
+TEST_F(PlanModule, KnownPlansAreLaidOutWhenItIsLate) {
+  if (!std::getenv("KERF_FULL"))
+    GTEST_SKIP() << "takes a minute";
+  std::mt19937 random(11);
+  plan::PlanOptions o = options(8);
+  o.memoryLimitBytes = int64_t(1) << 30;
+  plan::Planning planning(parse(randomFunction(random, 8)), o);
+  auto target = [&] {
+    return mlir::OwningOpRef<ModuleOp>(planning.getModule().clone());
+  };
+  plan::PlanError error;
+  std::string message;
+  auto peakOf = [](const plan::PlanResult &result) {
+    int64_t peak = 0;
+    for (const plan::PlanResult::Memory &memory : result.memory)
+      peak = std::max(peak, memory.peak);
+    return peak;
+  };
+  auto first = planning.run(*target(), error, message);
+  ASSERT_TRUE(succeeded(first)) << message;
+  int64_t tooMuch = *o.memoryLimitBytes + 1;
+  auto second = planning.runWithout(tooMuch, *target(), message);
+  ASSERT_TRUE(succeeded(second)) << message;
+  for (double begin = processorSeconds(); processorSeconds() < begin + 61;)
+    ;
+  std::vector<int64_t> peaks;
+  for (int round = 0; round < 3; ++round) {
+    auto late = planning.runWithout(tooMuch, *target(), message);
+    ASSERT_TRUE(succeeded(late)) << message;
+    peaks.push_back(peakOf(*late));
+  }
+  EXPECT_TRUE(llvm::is_sorted(peaks));
+  EXPECT_LT(peaks.front(), peakOf(*second));
 }
 
 } // namespace

@@ -1,0 +1,60 @@
+"""What is said of meshes that are not searched holds when they are.
+
+    dismissed.py MODELS
+
+On many devices most meshes are ruled out before all of their costs are worked out: what
+their ops compute costs more than the best plan. "Costs at least" is said of them, with a
+figure; each is planned alone here, where there is nothing to compare it with, and must
+cost as much.
+
+REQUIRES: kerf
+RUN: %python %s %inputs/models
+"""
+import json
+import re
+import subprocess
+import sys
+
+MODELS = sys.argv[1]
+CASES = [
+    ("mlp", "batch=64", []),
+    ("gpt2-small", "batch=16", ["--train", "--loss=cross_entropy(logits,labels)"]),
+]
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+failed = False
+
+
+def say(fine, text):
+    global failed
+    failed |= not fine
+    print(f"{'ok' if fine else 'WRONG':6}{text}", flush=True)
+
+
+def plan(model, dim, options):
+    run = subprocess.run(["kerf", "plan", f"{MODELS}/{model}/model.onnx", f"--dim={dim}", "--machine=h100-8x8",
+                          "--json", *options], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def check(model, dim, options, most=3):
+    best = plan(model, dim, options)
+    claims = []
+    for candidate in best["runners_up"]:
+        claim = re.fullmatch(r"costs at least ([\d.]+) (\w+), more than another", candidate.get("reason", ""))
+        if claim:
+            claims.append((float(claim[1]) * UNITS[claim[2]], candidate))
+    say(len(claims) > 8, f"{model}: {len(claims)} of {len(best['runners_up'])} meshes are ruled out")
+    # Spread over the list, whose first claims are the closest.
+    for least, candidate in claims[::max(1, len(claims) // most)][:most]:
+        mesh = ",".join(f"{axis}={size}" for axis, size in candidate["mesh"].items())
+        alone = plan(model, dim, [*options, f"--mesh={mesh}", f"--micro-batches={candidate['micro_batches']}"])
+        cost = alone["objective"]["cost"]
+        # The figure is printed with three digits.
+        say(cost >= least * 0.995, f"{model}: {mesh} with {candidate['micro_batches']} micro-batches costs {cost}, "
+                                   f"said to be at least {least}")
+        say(cost >= best["objective"]["cost"] * (1 - 1e-9), f"{model}: {mesh} is no better than the best")
+
+
+for case in CASES:
+    check(*case)
+sys.exit(failed)
