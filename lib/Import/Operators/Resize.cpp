@@ -170,20 +170,26 @@ static Value resample(Node &node, Value x, int64_t dim, const AxisTaps &taps) {
   size_t most = 1;
   for (const std::optional<Taps> &each : taps)
     most = std::max(most, each ? each->size() : 0);
-  // Those with fewer taps have others with a weight of zero.
+  // Those with fewer taps have their first one several times: its weight in
+  // parts, the least twice in front, whose sums are exact. A weight of zero
+  // would make NaN of what is infinite.
   auto count = int64_t(taps.size()), width = int64_t(most);
   Integers at;
   SmallVector<double> weights;
   for (const std::optional<Taps> &each : taps) {
-    int64_t last = 0, left = width;
-    if (each)
-      for (auto [position, weight] : *each) {
-        at.push_back(last = position);
-        weights.push_back(weight);
-        --left;
+    if (!each) {
+      at.append(width, 0);
+      weights.append(width, 0);
+      continue;
+    }
+    auto extra = int(most - each->size());
+    for (auto [position, weight] : *each) {
+      for (int i = 0; i <= extra; ++i) {
+        at.push_back(position);
+        weights.push_back(std::ldexp(weight, -std::min(extra, extra + 1 - i)));
       }
-    at.append(left, last);
-    weights.append(left, 0);
+      extra = 0;
+    }
   }
   bool copies = width == 1 && llvm::all_equal(weights) && weights[0] == 1;
   if (copies)

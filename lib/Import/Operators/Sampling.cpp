@@ -3,8 +3,8 @@
 // GridSample reads an image at positions that are computed: for each neighbour
 // of a position a gather of rows (the pixels of an image, all channels of
 // each), times a weight that is a function of the position. So positions get a
-// gradient, too. MaxUnpool is the reverse, a scatter; Col2Im is a transposed
-// convolution by weights of ones and zeros; AffineGrid a product.
+// gradient, too. MaxUnpool is the reverse, a scatter, and Col2Im one that adds;
+// AffineGrid is a product.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -283,8 +283,9 @@ static LogicalResult col2Im(Node &node) {
   auto pads = perDimension(node, "pads", 2 * count, 0);
   if (!strides || !dilations || !pads || node.failed)
     return failure();
-  if (!elementOf(x).isF32())
-    return node.unsupported("operator Col2Im of other types than float32");
+  if (!elementOf(x).isF32() && !elementOf(x).isF64())
+    return node.unsupported(
+        "operator Col2Im of other types than float32 and float64");
   if (count < 1 || count > 3 || block->size() != count || rankOf(x) != 3)
     return node.error("expected columns of rank 3 and as many block sizes as "
                       "sizes, 1 to 3");
@@ -304,26 +305,41 @@ static LogicalResult col2Im(Node &node) {
   if (rows % places || shapeOf(x)[2] != llvm::product_of(made) / made[0] ||
       typeOf(x).getNumElements() == 0)
     return node.error("columns do not fit the blocks of the image");
-  // Row c * places + r of a column goes to place r of channel c.
-  int64_t channels = rows / places;
-  Integers columns{made[0], rows}, weights{rows, 1}, shape{made[0]};
-  columns.append(made.begin() + 1, made.end());
-  llvm::append_range(weights, *block);
+  // Row c * places + r of column l is added to channel c where block l has its
+  // place r, in an image with its padding, which is cut off at the end.
+  int64_t planes = made[0] * (rows / places), pitch = 1;
+  Integers padded{planes};
+  for (size_t d = 0; d < count; ++d)
+    padded.push_back(low[d] + (*image)[d] + high[d]);
+  Value at = node.scalar(0, node.ops.getI64Type());
+  auto count64 = int64_t(count);
+  for (int64_t d = count64; d-- > 0; pitch *= padded[d + 1])
+    for (auto [axis, size, step] :
+         {std::tuple(d, (*block)[d], (*dilations)[d]),
+          std::tuple(count64 + d, made[d + 1], (*strides)[d])}) {
+      Integers shape(2 * count, 1);
+      shape[axis] = size;
+      at = node.add(
+          at,
+          node.mul(node.reshape(node.iota(size, node.ops.getI64Type()), shape),
+                   double(step * pitch)));
+    }
+  Value zeros = node.splat({pitch, planes}, 0, elementOf(x));
+  if (!at || !zeros)
+    return node.fail();
+  int64_t numPlaced = typeOf(x).getNumElements() / planes;
+  Value sum = node.make<ScatterOp>(
+      {zeros, node.reshape(at, {numPlaced}),
+       node.transpose(node.reshape(x, {planes, numPlaced}), {1, 0})},
+      {node.ops.getNamedAttr(
+           "kind", ScatterKindAttr::get(node.context, ScatterKind::Add)),
+       node.i64("dim", 0)});
+  sum = node.reshape(node.transpose(sum, {1, 0}), padded);
+  for (size_t d = 0; d < count; ++d)
+    sum = node.slice(sum, int64_t(d) + 1, low[d], (*image)[d]);
+  Integers shape{made[0], rows / places};
   llvm::append_range(shape, *image);
-  shape.push_back(channels);
-  Value own =
-      node.make<ModOp>({node.iota(rows, node.ops.getI64Type()),
-                        node.scalar(double(places), node.ops.getI64Type())});
-  Value ones = node.make<EqualOp>(
-      {node.reshape(own, {rows, 1}), node.iota(places, node.ops.getI64Type())});
-  return node.set(toChannelsFirst(
-      node, node.makeTyped(
-                ConvInputGradientOp::getOperationName(), typeOf(x).clone(shape),
-                {toChannelsLast(node, node.reshape(x, columns)),
-                 node.reshape(node.cast(ones, elementOf(x)), weights)},
-                {node.i64s("strides", *strides), node.i64s("low", low),
-                 node.i64s("high", high), node.i64s("dilations", *dilations),
-                 node.i64("groups", channels)})));
+  return node.set(node.reshape(sum, shape));
 }
 
 void kerf::onnx_import::addSampling(HandlerTable &table) {

@@ -43,9 +43,9 @@ def nan_of_scattered(node, _opset, arrays):
     return reduction in (b"min", b"max") and any(has_nan(node, _opset, [arrays[i]]) for i in (0, 2))
 
 
-def cubic_not_finite(node, _opset, arrays):
+def resampled_not_finite(node, _opset, arrays):
     mode = next((each.s for each in node.attribute if each.name == "mode"), b"nearest")
-    return mode == b"cubic" and is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
+    return mode in (b"linear", b"cubic") and is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
 
 
 def empty_input(_node, _opset, arrays):
@@ -134,7 +134,7 @@ UNSETTLED = [
     (("ScatterElements",), nan_of_scattered, "the smallest of NaNs"),
     # Where an output lies on an element the others multiply its neighbours by 0, ONNX Runtime along all dimensions, the
     # reference, which has numbers in place of infinities, along those that change; kerf leaves them away.
-    (("Resize",), cubic_not_finite, "zero times what is not finite"),
+    (("Resize",), resampled_not_finite, "zero times what is not finite"),
     # f(x) = x for x >= 0, but both compute 0 * slope.
     (("PRelu",), infinite_slope, "0 with a slope that is not finite"),
     # Whether the zeros of padding are multiplied with such a weight differs between libraries.
