@@ -51,10 +51,7 @@ def infinite(g, *shape):
     return g.Div(g.x(*shape), g.Relu(g.x(*shape)))
 
 
-# Infinities stay where they are: an element that has no part in a sum is not multiplied by 0. (ONNX Runtime does that in
-# the first rows of a Resize, not in the last.)
-suite.case("Resize of infinities", lambda g: g.Resize(
-    g.Concat(g.x(2, 3, 7, 12), infinite(g, 2, 3, 1, 12), axis=2), *by(g, (2.0, 1.0), False), mode="linear"))
+# Infinities stay where they are: what has no part in a sum is not multiplied by 0.
 suite.case("Col2Im of infinities", lambda g: g.Col2Im(infinite(g, 2, 12, 25), g.ints(6, 6), g.ints(2, 2)))
 for (name, factors), coordinates, nearest in itertools.product(
         SIZES.items(), COORDINATES, ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")):
