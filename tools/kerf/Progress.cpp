@@ -96,13 +96,18 @@ void Progress::begin(const std::string &name) {
   if (interrupt && searchStopped)
     (phase == "explain" ? explainStopped : stopped) = true;
   interrupt.reset();
-  // A plan that did not fit once it was laid out is searched again.
   if (name == "plan" || name == "explain") {
     searchStopped = false;
     interrupt = std::make_unique<Interrupt>();
   }
   phase = name;
   started = std::chrono::steady_clock::now();
+  // A plan that did not fit once it was laid out is searched again.
+  if (name == "plan") {
+    if (planBegan)
+      ++numTooLarge;
+    planBegan = started = planBegan.value_or(started);
+  }
   search.reset();
   round = 1;
 }
@@ -119,12 +124,15 @@ std::string Progress::line(double seconds) const {
     text += llvm::formatv(", {0} of {1} meshes", search->searched,
                           search->candidates)
                 .str();
+    if (numTooLarge > 0)
+      text +=
+          llvm::formatv(", {0} laid out above the limit", numTooLarge).str();
     if (search->best) {
-      double gap =
-          *search->best > 0 ? 1 - search->lowerBound / *search->best : 0;
-      text += llvm::formatv(", best so far {0}, gap {1:F1}%",
-                            cost(*search->best), 100 * gap)
-                  .str();
+      text += ", best so far " + cost(*search->best);
+      if (double bound = search->lowerBound; bound > 0)
+        text +=
+            llvm::formatv(", gap {0:F1}%", 100 * (1 - bound / *search->best))
+                .str();
     }
   }
   text += llvm::formatv(", {0:F0} s", seconds).str();

@@ -53,6 +53,9 @@ private:
   std::condition_variable wake;
   std::string phase;
   std::chrono::steady_clock::time_point started;
+  /// When the first plan was begun, and how many took too much memory since.
+  std::optional<std::chrono::steady_clock::time_point> planBegan;
+  int64_t numTooLarge = 0;
   std::optional<plan::PlanProgress> search;
   int64_t round = 1; ///< of the search, which may begin again
   bool isShown = false, isOver = false;

@@ -4,7 +4,8 @@
 // how many, and the best plan so far. Meshes that are tried only where others
 // have no plan, or fall short of memory, count once they are. A plan that is
 // predicted to take more than the limit may be laid out all the same, since
-// predictions may be too high, but it is not told as the best.
+// predictions may be too high, but it is not told as the best. What is proven
+// so far counts the meshes that are still to come.
 //
 //===----------------------------------------------------------------------===//
 #include "../Planner.h"
@@ -17,10 +18,9 @@ void Planner::report() const {
     return;
   PlanProgress progress;
   progress.searched = attempts.size() + unsearched.size() + dismissed.size();
+  auto later = tried.begin() + static_cast<std::ptrdiff_t>(numFirst);
   progress.candidates =
-      numFirst + static_cast<size_t>(std::count(
-                     tried.begin() + static_cast<std::ptrdiff_t>(numFirst),
-                     tried.end(), true));
+      numFirst + static_cast<size_t>(std::count(later, tried.end(), true));
   std::optional<int64_t> limit = memoryLimitOf(options);
   double best = std::numeric_limits<double>::infinity();
   for (const Attempt &attempt : attempts)
@@ -33,6 +33,10 @@ void Planner::report() const {
       if (!attempt.cannotBe())
         progress.lowerBound =
             std::min(progress.lowerBound, attempt.summary.lowerBound);
+    for (const CandidateSummary &summary : unsearched)
+      progress.lowerBound = std::min(progress.lowerBound, summary.lowerBound);
+    if (progress.searched < progress.candidates)
+      progress.lowerBound = 0;
   }
   options.progress(progress);
 }
