@@ -40,6 +40,8 @@ static CandidateSummary summaryOf(const MeshCandidate &candidate) {
 }
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
+  if (isDismissed(candidate, 0))
+    return;
   Attempt attempt;
   attempt.allowance = allowance;
   attempt.graph = std::make_unique<Graph>(
@@ -178,44 +180,6 @@ void Planner::solveAndCut(Attempt &attempt, double deadline, double gap) {
   summarize(attempt);
 }
 
-StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
-  auto &known = bounds[{candidate.stages, candidate.devicesPerStage()}];
-  if (!known)
-    known = std::make_unique<StageBounds>(function, candidate, options, batch);
-  return *known;
-}
-
-double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
-  if (options.objective == Objective::Time)
-    return stepBound(candidate, batch, problemCost * 1e-12);
-  if (options.solver == SolverKind::Random)
-    return 0;
-  double bytes =
-      problemCost / static_cast<double>(byteScaleOf(function, candidate));
-  return candidate.stages == 1 ? bytes : stageBounds(candidate).minBytes(bytes);
-}
-
-std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
-  double best = incumbent();
-  if (std::isinf(best))
-    return std::nullopt;
-  if (boundOf(candidate, 0) > best)
-    return 0;
-  double max;
-  if (options.objective == Objective::Time) {
-    max = best / stepBound(candidate, batch, 1) * 1e12;
-  } else {
-    max = best;
-    if (candidate.stages > 1)
-      max = stageBounds(candidate).maxWithin(best);
-    max *= static_cast<double>(byteScaleOf(function, candidate));
-  }
-  max = max * (1 + 1e-12) + 1; // keeps solutions of equal cost
-  if (max > 9e17)
-    return std::nullopt;
-  return static_cast<Sum>(max) + 1;
-}
-
 void Planner::solveAgain() {
   if (options.objective != Objective::Volume ||
       options.solver != SolverKind::Auto)
@@ -258,31 +222,6 @@ void Planner::solveAgain() {
     attempt->summary.lowerBound = bound;
     if (!attempt->summary.reason.empty() && bound >= incumbent())
       attempt->summary.reason = atLeast(options.objective, bound);
-  }
-}
-
-void Planner::sharpenBounds() {
-  if (options.objective != Objective::Volume ||
-      options.solver != SolverKind::Auto)
-    return;
-  double best = incumbent(), until = timeToLookBack();
-  auto left = [&] { return until - elapsed(); };
-  // A bound on stages holds for the meshes and micro-batches that the Problem's
-  // choices can express, so each candidate has its own.
-  for (Attempt &attempt : attempts) {
-    const MeshCandidate &candidate = attempt.graph->candidate;
-    if (candidate.stages == 1 || attempt.isImpossible ||
-        candidate.devicesPerStage() == 1 ||
-        attempt.solved.status == Status::Infeasible ||
-        !attempt.graph->getError().empty() ||
-        attempt.summary.lowerBound >= best || left() <= 0 || isStopped())
-      continue;
-    StageBounds closer(function, candidate, options, batch);
-    closer.sharpen(*attempt.graph,
-                   left() / static_cast<double>(candidate.stages),
-                   countsProcessor());
-    attempt.summary.lowerBound =
-        std::max(attempt.summary.lowerBound, closer.minBytes(0));
   }
 }
 
@@ -333,44 +272,6 @@ void Planner::summarize(Attempt &attempt) {
   if (summary.status == Status::Optimal &&
       summary.lowerBound < summary.cost * (1 - kRounding))
     summary.status = Status::Feasible;
-}
-
-/// Bytes that the fullest device of any plan needs at least, as far as the
-/// search found out; 0: unknown.
-int64_t Planner::minMemory() const {
-  if (!dismissed.empty())
-    return 0;
-  std::optional<Sum> min;
-  for (const Attempt &attempt : attempts) {
-    if (!attempt.graph || attempt.isImpossible ||
-        !attempt.graph->getError().empty())
-      continue;
-    // What is known of one candidate alone holds for none of the others.
-    if (attempt.solved.minNeeded.empty())
-      return 0;
-    Sum needed = attempt.solved.minNeeded[Graph::Memory];
-    needed = (needed + attempt.graph->candidate.stages - 1) /
-             attempt.graph->candidate.stages;
-    if (!min || needed < *min)
-      min = needed;
-  }
-  return min ? cost::saturate(*min) : 0;
-}
-
-double Planner::lowerBound() const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const Attempt &attempt : attempts)
-    if (attempt.solved.status != Status::Infeasible &&
-        attempt.graph->getError().empty())
-      least = std::min(least, attempt.summary.lowerBound);
-  for (const CandidateSummary &summary : unsearched)
-    least = std::min(least, summary.lowerBound);
-  for (const Dismissed &noted : dismissed)
-    least = std::min(least, noted.summary.lowerBound);
-  // Bytes are integers.
-  return options.objective == Objective::Time || std::isinf(least)
-             ? least
-             : std::ceil(least - 1e-3);
 }
 
 std::vector<CandidateSummary> Planner::allSummaries() const {

@@ -1,7 +1,8 @@
 //===- Planner.h - candidates, solutions, the cheapest ----------*- C++ -*-===//
 //
-// The search is in PlanModule.cpp; how a candidate's cheapest plan that keeps
-// the memory limit is found in KeepLimit.cpp.
+// The search is in PlanModule.cpp, what is proven in Bounds.cpp; how a
+// candidate's cheapest plan that keeps the memory limit is found in
+// KeepLimit.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_PLANNER_H
@@ -122,6 +123,11 @@ public:
   }
   /// What every plan of the candidates costs at least; infinity: there is none.
   double lowerBound() const;
+  /// What a plan of any candidate costs at least, searched or not: for the
+  /// objective time the work of all ops in equal parts for all devices, since
+  /// an Nth of an op takes at least an Nth of its time (cost::computeSeconds);
+  /// 0 for the objective volume.
+  double dividedWork() { return dividedWork(options.devices); }
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;
@@ -170,7 +176,10 @@ private:
   /// `gap`: a share of the cost at which a solution is good enough.
   void solveAndCut(Attempt &attempt, double deadline, double gap = 0);
   void summarize(Attempt &attempt);
-  /// The bound on a candidate that follows from what its Problem costs.
+  /// The same work in equal parts for so many devices.
+  double dividedWork(int64_t devices);
+  /// The bound on a candidate that follows from what its Problem costs, if it
+  /// was solved, and from the work that has to be done.
   double boundOf(const MeshCandidate &candidate, double problemCost);
   /// With the cutoff of the candidate.
   SolveOptions solveOptionsFor(const Attempt &attempt, double deadline);
@@ -243,6 +252,7 @@ private:
   /// Laid out, a plan took more than was predicted, or nothing is predicted to
   /// fit: of small candidates more solutions are looked at than one that fits.
   bool looksDeeper = false;
+  std::optional<double> wholeWork; ///< of one device, in picoseconds
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   double costElsewhere = std::numeric_limits<double>::infinity();

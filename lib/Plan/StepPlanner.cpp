@@ -293,7 +293,8 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
     left.recomputeEvery = kind.every;
     left.zero = kind.zero;
     left.reason = Planner::whyUnsearched(asItIs().isStopped());
-    result.lowerBound = 0;
+    // They compute at least as much.
+    result.lowerBound = std::min(result.lowerBound, asItIs().dividedWork());
   }
   llvm::stable_sort(result.candidates, isBetter);
   result.gap =
@@ -414,9 +415,9 @@ FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
   return write(*variant, *found, target);
 }
 
-double StepPlanner::lowerBound() const {
-  double least =
-      unsearched.empty() ? std::numeric_limits<double>::infinity() : 0;
+double StepPlanner::lowerBound() {
+  double least = unsearched.empty() ? std::numeric_limits<double>::infinity()
+                                    : asItIs().dividedWork();
   for (const Variant &variant : variants)
     least = std::min(least, variant.planner->lowerBound());
   return least;

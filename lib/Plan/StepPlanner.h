@@ -44,7 +44,7 @@ public:
     return written->planner->explain(name, message);
   }
   /// What every plan costs at least.
-  double lowerBound() const;
+  double lowerBound();
   /// Seconds that other planners may take after this one; 0: none are left.
   double secondsLeft() const;
   /// As run(), and nothing is written.

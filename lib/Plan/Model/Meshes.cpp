@@ -38,9 +38,6 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
   return candidate;
 }
 
-/// With one stage. More are for the user to ask for.
-static constexpr int64_t kMaxAccumulations = 32;
-
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
 /// batch, up to four rounds; what the user says; 1 where nothing can be cut.
 static std::vector<int64_t> microBatchChoices(const PlanOptions &options,

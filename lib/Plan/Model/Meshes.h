@@ -16,6 +16,9 @@
 
 namespace kerf::plan {
 
+/// Micro-batches of one stage that are tried. More are for the user to ask for.
+inline constexpr int64_t kMaxAccumulations = 32;
+
 struct MeshSet {
   std::vector<MeshCandidate> candidates;
   /// One candidate of one micro-batch per number of stages, tried if no other

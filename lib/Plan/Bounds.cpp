@@ -1,0 +1,141 @@
+//===- Bounds.cpp - what any plan costs at least --------------------------===//
+//
+// Bounds on a candidate from what its Problem costs, on candidates that nobody
+// looked at from the work that has to be done, and on all of them together.
+//
+//===----------------------------------------------------------------------===//
+#include "Planner.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
+  auto &known = bounds[{candidate.stages, candidate.devicesPerStage()}];
+  if (!known)
+    known = std::make_unique<StageBounds>(function, candidate, options, batch);
+  return *known;
+}
+
+double Planner::dividedWork(int64_t devices) {
+  if (options.objective != Objective::Time)
+    return 0;
+  if (!wholeWork) {
+    // On one device each op has all of its work; nothing is placed, so hints
+    // are of no matter.
+    MeshCandidate one;
+    PlanOptions own = options;
+    own.hints.clear();
+    Graph(function, rules, one, own, batch, dimBlocks, names, floor, traffic,
+          zero, {}, [&](Sum leastOfOps) {
+            wholeWork = static_cast<double>(leastOfOps);
+            return true;
+          });
+  }
+  // What an op costs on a device is rounded to picoseconds, for each of at most
+  // so many micro-batches.
+  auto rounded =
+      static_cast<double>(llvm::range_size(function.getBody().front()) *
+                          std::max({options.microBatches.value_or(1),
+                                    4 * options.devices, kMaxAccumulations}));
+  double work = *wholeWork * (1 - 1e-9) / static_cast<double>(devices);
+  return std::max(work - 0.5 * rounded, 0.0) * 1e-12;
+}
+
+double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
+  if (options.objective == Objective::Time) {
+    double seconds = problemCost * 1e-12;
+    if (candidate.stages == 1 || !batch.isTraining())
+      seconds = std::max(seconds, dividedWork(candidate.devicesPerStage()));
+    return std::max(stepBound(candidate, batch, seconds), dividedWork());
+  }
+  if (options.solver == SolverKind::Random)
+    return 0;
+  double bytes =
+      problemCost / static_cast<double>(byteScaleOf(function, candidate));
+  return candidate.stages == 1 ? bytes : stageBounds(candidate).minBytes(bytes);
+}
+
+std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
+  double best = incumbent();
+  if (std::isinf(best))
+    return std::nullopt;
+  if (boundOf(candidate, 0) > best)
+    return 0;
+  double max;
+  if (options.objective == Objective::Time) {
+    max = best / stepBound(candidate, batch, 1) * 1e12;
+  } else {
+    max = best;
+    if (candidate.stages > 1)
+      max = stageBounds(candidate).maxWithin(best);
+    max *= static_cast<double>(byteScaleOf(function, candidate));
+  }
+  max = max * (1 + 1e-12) + 1; // keeps solutions of equal cost
+  if (max > 9e17)
+    return std::nullopt;
+  return static_cast<Sum>(max) + 1;
+}
+
+void Planner::sharpenBounds() {
+  if (options.objective != Objective::Volume ||
+      options.solver != SolverKind::Auto)
+    return;
+  double best = incumbent(), until = timeToLookBack();
+  auto left = [&] { return until - elapsed(); };
+  // A bound on stages holds for the meshes and micro-batches that the Problem's
+  // choices can express, so each candidate has its own.
+  for (Attempt &attempt : attempts) {
+    const MeshCandidate &candidate = attempt.graph->candidate;
+    if (candidate.stages == 1 || attempt.isImpossible ||
+        candidate.devicesPerStage() == 1 ||
+        attempt.solved.status == Status::Infeasible ||
+        !attempt.graph->getError().empty() ||
+        attempt.summary.lowerBound >= best || left() <= 0 || isStopped())
+      continue;
+    StageBounds closer(function, candidate, options, batch);
+    closer.sharpen(*attempt.graph,
+                   left() / static_cast<double>(candidate.stages),
+                   countsProcessor());
+    attempt.summary.lowerBound =
+        std::max(attempt.summary.lowerBound, closer.minBytes(0));
+  }
+}
+
+/// Bytes that the fullest device of any plan needs at least, as far as the
+/// search found out; 0: unknown.
+int64_t Planner::minMemory() const {
+  if (!dismissed.empty())
+    return 0;
+  std::optional<Sum> min;
+  for (const Attempt &attempt : attempts) {
+    if (!attempt.graph || attempt.isImpossible ||
+        !attempt.graph->getError().empty())
+      continue;
+    // What is known of one candidate alone holds for none of the others.
+    if (attempt.solved.minNeeded.empty())
+      return 0;
+    Sum needed = attempt.solved.minNeeded[Graph::Memory];
+    needed = (needed + attempt.graph->candidate.stages - 1) /
+             attempt.graph->candidate.stages;
+    if (!min || needed < *min)
+      min = needed;
+  }
+  return min ? cost::saturate(*min) : 0;
+}
+
+double Planner::lowerBound() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Attempt &attempt : attempts)
+    if (attempt.solved.status != Status::Infeasible &&
+        attempt.graph->getError().empty())
+      least = std::min(least, attempt.summary.lowerBound);
+  for (const CandidateSummary &summary : unsearched)
+    least = std::min(least, summary.lowerBound);
+  for (const Dismissed &noted : dismissed)
+    least = std::min(least, noted.summary.lowerBound);
+  // Bytes are integers.
+  return options.objective == Objective::Time || std::isinf(least)
+             ? least
+             : std::ceil(least - 1e-3);
+}
