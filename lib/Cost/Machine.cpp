@@ -51,8 +51,20 @@ llvm::StringRef kerf::cost::toString(ElementKind kind) {
     return "f16";
   case ElementKind::BF16:
     return "bf16";
+  case ElementKind::TF32:
+    return "tf32";
   }
   llvm_unreachable("bad ElementKind");
+}
+
+Machine kerf::cost::roundProducts(Machine machine) {
+  for (ComputeClass kind : {ComputeClass::Matmul, ComputeClass::Convolution}) {
+    auto &rates =
+        machine.throughput[static_cast<unsigned>(kind)].typedFlopsPerSecond;
+    if (double own = rates[static_cast<unsigned>(ElementKind::TF32)]; own > 0)
+      rates[static_cast<unsigned>(ElementKind::F32)] = own;
+  }
+  return machine;
 }
 
 //===----------------------------------------------------------------------===//

@@ -34,7 +34,7 @@ namespace {
 /// Peaks of products by type, as data sheets have them. bf16 and f16 are the
 /// same; f32 is not rounded to TF32 (the runtime's default).
 struct ProductFlops {
-  double half, f32, f64;
+  double half, tf32, f32, f64;
 };
 } // namespace
 
@@ -45,6 +45,7 @@ static void setProducts(Throughput &rate, const ProductFlops &peak,
   };
   set(ElementKind::F64, peak.f64);
   set(ElementKind::F32, peak.f32);
+  set(ElementKind::TF32, peak.tf32);
   set(ElementKind::F16, peak.half);
   set(ElementKind::BF16, peak.half);
 }
@@ -85,7 +86,7 @@ struct GpuKind {
 static constexpr GpuKind kGpuKinds[] = {
     {"h100",
      "H100 SXM, NVLink 4, NDR400 per GPU",
-     {989 * kTera, 67 * kTera, 67 * kTera},
+     {989 * kTera, 494.5 * kTera, 67 * kTera, 67 * kTera},
      60 * kTera,
      3.35 * kTera,
      80 * kGiB,
@@ -94,7 +95,7 @@ static constexpr GpuKind kGpuKinds[] = {
      50 * kGiga},
     {"h200",
      "H200 SXM, NVLink 4, NDR400 per GPU",
-     {989 * kTera, 67 * kTera, 67 * kTera},
+     {989 * kTera, 494.5 * kTera, 67 * kTera, 67 * kTera},
      60 * kTera,
      4.8 * kTera,
      141 * int64_t(1'000'000'000),
@@ -103,7 +104,7 @@ static constexpr GpuKind kGpuKinds[] = {
      50 * kGiga},
     {"a100-40gb",
      "A100 SXM of 40 GB, NVLink 3, HDR200 per GPU",
-     {312 * kTera, 19.5 * kTera, 19.5 * kTera},
+     {312 * kTera, 156 * kTera, 19.5 * kTera, 19.5 * kTera},
      17.5 * kTera,
      1.555 * kTera,
      40 * kGiB,
@@ -112,7 +113,7 @@ static constexpr GpuKind kGpuKinds[] = {
      25 * kGiga},
     {"a100-80gb",
      "A100 SXM of 80 GB, NVLink 3, HDR200 per GPU",
-     {312 * kTera, 19.5 * kTera, 19.5 * kTera},
+     {312 * kTera, 156 * kTera, 19.5 * kTera, 19.5 * kTera},
      17.5 * kTera,
      2.039 * kTera,
      80 * kGiB,
@@ -121,7 +122,7 @@ static constexpr GpuKind kGpuKinds[] = {
      25 * kGiga},
     {"l40s",
      "L40S cards on PCIe 4 x16, one 100GbE port",
-     {362 * kTera, 91.6 * kTera, 1.4 * kTera},
+     {362 * kTera, 183 * kTera, 91.6 * kTera, 1.4 * kTera},
      82 * kTera,
      0.864 * kTera,
      48 * int64_t(1'000'000'000),
@@ -168,8 +169,8 @@ static Machine gpuNodes(const GpuKind &gpu, int64_t perNode, int64_t nodes) {
 
 /// One PCIe 5 card with an H100's silicon, as in workstations and hosts.
 static void setPCIeCard(Machine &machine) {
-  setGPU(machine, {756 * kTera, 51 * kTera, 51 * kTera}, 48 * kTera,
-         2.0 * kTera, 80 * kGiB);
+  setGPU(machine, {756 * kTera, 378 * kTera, 51 * kTera, 51 * kTera},
+         48 * kTera, 2.0 * kTera, 80 * kGiB);
 }
 
 static Machine pcieBox() {

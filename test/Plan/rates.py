@@ -41,6 +41,7 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], 
 
 CLASS = 4e10  # per second
 TYPES = {"f32": 1e10, "bf16": 8e10}
+ROUNDED = {**TYPES, "tf32": 3e10}
 # Whatever is no product takes next to nothing.
 free = {"flops_per_second": 1e18, "bytes_per_second": 1e18}
 
@@ -55,19 +56,22 @@ def machine(**members):
     return f"--machine={path}"
 
 
-for precision in ("f32", "bf16", "f16"):
+for precision in ("f32", "bf16", "f16", "tf32"):
     for devices in (1, 2):
-        for types in ({}, TYPES):
+        for types in ({}, TYPES, ROUNDED):
             where = machine(flops_per_second_by_type=types)
-            expected = 2 * M * K * N / devices / types.get(precision, CLASS)
-            found = seconds("product", product, where, f"--mesh=dp={devices}", "--batch-dim=x=0", f"--devices={devices}",
+            rate = types.get(precision, types.get("f32", CLASS) if precision == "tf32" else CLASS)
+            expected = 2 * M * K * N / devices / rate
+            # TF32 is arithmetic of GPUs.
+            kind = "cuda:" if precision == "tf32" else ""
+            found = seconds("product", product, where, f"--mesh=dp={devices}", "--batch-dim=x=0", f"--devices={kind}{devices}",
                             f"--precision={precision}")[1]
             checks.expect(f"{precision} on {devices}, {types}", math.isclose(found, expected, rel_tol=1e-6),
                           f"{found}, expected {expected}")
 
 for members, message in (
         ({"flops_per_second_by_type": {"half": 1}},
-         'compute.matmul.flops_per_second_by_type: unknown member "half", expected one of f64, f32, f16, bf16'),
+         'compute.matmul.flops_per_second_by_type: unknown member "half", expected one of f64, f32, f16, bf16, tf32'),
         ({"flops_per_second_by_type": {"f32": 0}}, 'compute.matmul.flops_per_second_by_type: "f32" is 0, expected more than 0')):
     result = kerf("plan", product, machine(**members), "--devices=1")
     checks.expect(message, result.returncode == 2 and result.stderr == f"error: --machine: {OUT / 'machine.json'}: {message}\n", result.stderr)
@@ -79,10 +83,12 @@ F32 = 67e12  # NVIDIA's data sheet, without tensor cores
 for devices, machine_name in ((1, "h100-1"), (8, "h100-8")):
     batch = 8 * devices
     times = {precision: seconds(f"GPT-2, {precision} on {devices}", INPUTS / "graphs/gpt2-124m/model.onnx", f"--dim=batch={batch}",
-                                f"--machine={machine_name}", f"--mesh=dp={devices}", f"--precision={precision}")
-             for precision in ("f32", "bf16")}
+                                f"--machine={machine_name}", f"--devices=cuda:{devices}", f"--mesh=dp={devices}",
+                                f"--precision={precision}")
+             for precision in ("f32", "tf32", "bf16")}
     products = PER_TOKEN * 8 * LENGTH / F32  # on each device, at the peak
-    checks.expect(f"bf16 is quicker on {devices}", times["bf16"][0] < times["f32"][0], times)
+    checks.expect(f"bf16 is quicker than tf32 and that than f32 on {devices}",
+                  times["bf16"][0] < times["tf32"][0] < times["f32"][0], times)
     checks.expect(f"f32 takes at least its products at the peak on {devices}", times["f32"][1] > products, (times, products))
     checks.expect(f"bf16 takes less than f32's products on {devices}", times["bf16"][1] < products, (times, products))
 

@@ -137,6 +137,8 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
                   "--precision=tf32 is arithmetic of GPUs, expected "
                   "--devices=cuda:... (CPUs: f32, bf16 or f16)",
                   {}};
+  if (result.precision == Precision::TF32)
+    result.plan.machine = cost::roundProducts(std::move(result.plan.machine));
   if (result.givenPlan || (result.resume && result.resume->plan))
     requireSame(result, "--precision", "precision", toString(result.precision));
 }

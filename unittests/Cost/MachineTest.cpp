@@ -97,7 +97,7 @@ TEST(Machine, RateErrors) {
             at + "\"f64\" is -2, expected more than 0");
   EXPECT_EQ(error(R"(, "flops_per_second_by_type": {"bfloat16": 2})"),
             at + "unknown member \"bfloat16\", expected one of f64, f32, f16, "
-                 "bf16");
+                 "bf16, tf32");
   EXPECT_EQ(
       errorOf(withMatmul(R"(, "flops_per_second_by_type": {"f32": 2})", 1)),
       "m.json: compute.matmul: unknown member "

@@ -29,9 +29,10 @@ constexpr unsigned kNumComputeClasses = 6;
 llvm::StringRef toString(ComputeClass kind);
 
 /// What elements an op computes with, where that changes its speed. `Other`:
-/// integers, bytes, mixtures.
-enum class ElementKind { Other, F64, F32, F16, BF16 };
-constexpr unsigned kNumElementKinds = 5;
+/// integers, bytes, mixtures. `TF32`: products of float32 that are rounded to
+/// 10 bits of fraction (roundProducts()).
+enum class ElementKind { Other, F64, F32, F16, BF16, TF32 };
+constexpr unsigned kNumElementKinds = 6;
 llvm::StringRef toString(ElementKind kind);
 
 struct Throughput {
@@ -89,6 +90,11 @@ struct Machine {
 
   int64_t numDevices() const { return nodes * devicesPerNode; }
 };
+
+/// The machine where products and convolutions of float32 are rounded to TF32:
+/// those of float32 are as fast as those of TF32, if the machine has a rate for
+/// them.
+Machine roundProducts(Machine machine);
 
 /// Reads a machine; the error names the member: "machine.json: local: missing
 /// member \"bandwidth_bytes_per_second\"". `source` is for messages only.
