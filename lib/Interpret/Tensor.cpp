@@ -169,9 +169,9 @@ void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
   // Numbers of the type stay: nothing rounds them.
   double most =
       units * std::ldexp(1, -static_cast<int>(type.getFPMantissaWidth()));
-  std::uniform_real_distribution<double> moves(-most / 2, most / 2);
+  std::uniform_real_distribution<double> moves(-0.5, 0.5);
   for (auto [value, rounded] : llvm::zip_equal(tensor.data, exact.data))
-    if (double moved = value + value * moves(random); value != rounded)
+    if (double moved = value + value * most * moves(random); value != rounded)
       value = moved;
   roundTo(tensor, elementType);
 }

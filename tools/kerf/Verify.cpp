@@ -45,8 +45,9 @@ struct Pair {
   const void *data = nullptr;
   std::vector<Piece> pieces;
   Tolerance tolerance;
+  std::vector<Piece> wide; ///< without the rounding of 16-bit values
 
-  Difference compare(const std::vector<Piece> &wide = {}) const {
+  Difference compare() const {
     Difference result = tool::compare(info, data, pieces, tolerance, wide);
     result.name = name;
     return result;
@@ -59,7 +60,7 @@ static std::vector<Pair> outputPairs(const Program &judged,
   std::vector<Pair> result;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     auto number = static_cast<int32_t>(index);
-    Pair pair{info.name, info, {}, judged.output(number), {}, {}};
+    Pair pair{info.name, info, {}, judged.output(number), {}, {}, {}};
     pair.pieces = reference.output(info, number);
     pair.tolerance = Tolerance(options, info.dtype, judged.narrowOutputs[index],
                                largestMagnitude(pair.pieces));
@@ -73,7 +74,7 @@ static std::vector<Pair> outputPairs(const Program &judged,
 /// value, while a program may keep values that it does not store in wider types
 /// (a fully masked row can depend on it).
 static void compareWide(const Program &judged, Reference &reference,
-                        const std::vector<Pair> &outputs,
+                        std::vector<Pair> &outputs,
                         std::vector<Difference> &differences) {
   auto isOpen = [&](size_t index) {
     return differences[index].wrong > 0 && judged.narrowOutputs[index] > 0;
@@ -82,9 +83,11 @@ static void compareWide(const Program &judged, Reference &reference,
       !reference.stepWide(judged))
     return;
   for (size_t index = 0; index < outputs.size(); ++index)
-    if (isOpen(index))
-      differences[index] = outputs[index].compare(
-          reference.output(outputs[index].info, static_cast<int32_t>(index)));
+    if (isOpen(index)) {
+      outputs[index].wide =
+          reference.output(outputs[index].info, static_cast<int32_t>(index));
+      differences[index] = outputs[index].compare();
+    }
 }
 
 /// "adam.v" of "adam.v/w"; empty for a parameter of the model.
@@ -108,7 +111,8 @@ static std::vector<Pair> parameterPairs(const Program &judged,
     if (!numbers)
       throw Failure{
           kInternal, "the reference does not write parameter " + name, {}};
-    Pair pair{name, info.tensor, judged.parameterData(index), nullptr, {}, {}};
+    Pair pair{name, info.tensor, judged.parameterData(index), nullptr, {},
+              {},   {}};
     pair.pieces = {wholePiece(info.tensor, std::move(*numbers))};
     double &scale = scales[kindOfState(info)];
     scale = std::max(scale, largestMagnitude(pair.pieces));
@@ -133,37 +137,68 @@ static constexpr double kMoves = 16;
 /// How far each value is moved, in units of its rounding, when the reference is
 /// run again. Small moves are multiplied by what is missing to kMoves; large
 /// ones show where a value lies so close to a border (ReLU's 0) that rounding
-/// decides on which side, and each shows that by a chance of a half.
-static constexpr double kUnits[] = {1, 4, 16, 1, 4, 16, 1, 4, 16};
+/// decides on which side. Each run is followed by one with all moves the
+/// other way: what lies at a border crosses it in one of the two.
+static constexpr double kUnits[] = {1, -1, 4, -4, 16, -16, 4, -4, 16, -16};
 
-/// A gradient that is 0 but for rounding (of a key's bias, of a bias in front
-/// of BatchNorm) is what rounding left of it, and an optimizer that divides it
-/// by its own size moves the parameter by that. So before a training step is
-/// called wrong, the reference is run again with other roundings: each element
-/// of a parameter or state (a momentum shows the gradient itself) may differ by
-/// as much as it moves. Others hardly move.
+/// Widens the slack of what was computed to `factor` times what other roundings
+/// have moved it.
+static void widenSlack(std::vector<Piece> &pieces,
+                       const std::vector<Piece> &others, double factor) {
+  for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
+    piece.slack.resize(piece.numbers.size());
+    for (size_t i = 0; i < piece.numbers.size(); ++i)
+      if (double moved =
+              factor * std::fabs(other.numbers[i] - piece.numbers[i]);
+          std::isfinite(moved))
+        piece.slack[i] = std::max(piece.slack[i], moved);
+  }
+}
+
+/// What rounding decides is no fault of a program. A gradient that is 0 but for
+/// rounding (of a key's bias, of a bias in front of BatchNorm) is what rounding
+/// left of it, and an optimizer that divides it by its own size moves the
+/// parameter by that. An index (ArgMax, TopK) or a bool (Greater) is a choice
+/// between numbers, which may be nearer to each other than rounding leaves
+/// them, and has no tolerance that could say so. So before a program is called
+/// wrong, the reference is run again with other roundings: each element of a
+/// parameter or state (a momentum shows the gradient itself), and of outputs
+/// that are no floats, may differ by as much as it moves. Others hardly move.
 static void compareWithSlack(const Program &judged, Reference &reference,
+                             std::vector<Pair> &outputs,
                              std::vector<Pair> &parameters,
-                             llvm::MutableArrayRef<Difference> differences) {
+                             std::vector<Difference> &differences) {
+  auto mayMove = [&](size_t index) {
+    return index >= outputs.size() || isExact(outputs[index].info.dtype);
+  };
+  auto isOpen = [&](size_t index) {
+    return differences[index].wrong > 0 && mayMove(index);
+  };
   for (auto [run, units] : llvm::enumerate(kUnits)) {
-    if (!reference.stepsAgain(run + 1, units))
+    if (llvm::none_of(llvm::seq(differences.size()), isOpen) ||
+        !reference.stepsAgain(/*seed=*/run / 2 + 1, units))
       return;
+    // A choice jumps, however little what it is between has moved.
+    for (auto [index, pair] : llvm::enumerate(outputs))
+      if (mayMove(index))
+        widenSlack(pair.pieces,
+                   reference.output(pair.info, static_cast<int32_t>(index)),
+                   /*factor=*/1);
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
       kerf_parameter_info_t info = judged.parameter(parameter.second);
-      Piece &piece = pair.pieces.front();
-      std::vector<double> other = *reference.parameter(info, pair.name);
-      piece.slack.resize(other.size());
-      for (size_t i = 0; i < other.size(); ++i)
-        if (double moved =
-                kMoves / units * std::fabs(other[i] - piece.numbers[i]);
-            std::isfinite(moved))
-          piece.slack[i] = std::max(piece.slack[i], moved);
+      widenSlack(
+          pair.pieces,
+          {wholePiece(info.tensor, *reference.parameter(info, pair.name))},
+          kMoves / std::fabs(units));
     }
+    for (size_t index = 0; index < differences.size(); ++index)
+      if (isOpen(index))
+        differences[index] =
+            (index < outputs.size() ? outputs[index]
+                                    : parameters[index - outputs.size()])
+                .compare();
   }
-  for (auto [pair, difference] : llvm::zip_equal(parameters, differences))
-    if (difference.wrong)
-      difference = pair.compare();
 }
 
 /// "shares the import of the model and autodiff with the program".
@@ -271,13 +306,9 @@ int kerf::tool::verify(const Options &options) {
   for (const std::vector<Pair> *pairs : {&outputs, &parameters})
     for (const Pair &pair : *pairs)
       differences.push_back(pair.compare());
-  auto ofParameters =
-      llvm::MutableArrayRef(differences).drop_front(outputs.size());
   if (!options.train)
     compareWide(judged, *reference, outputs, differences);
-  else if (llvm::any_of(ofParameters,
-                        [](const Difference &d) { return d.wrong > 0; }))
-    compareWithSlack(judged, *reference, parameters, ofParameters);
+  compareWithSlack(judged, *reference, outputs, parameters, differences);
   bool fine = llvm::none_of(differences,
                             [](const Difference &d) { return d.wrong > 0; });
   std::optional<FirstDifference> first;

@@ -109,10 +109,14 @@ double kerf::tool::largestMagnitude(const std::vector<double> &numbers) {
   return result;
 }
 
-Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
-                     double largest) {
+bool kerf::tool::isExact(kerf_dtype_t dtype) {
   bool isFloat = dtype == KERF_F32 || dtype == KERF_F64 || dtype == KERF_F16 ||
                  dtype == KERF_BF16;
+  return !isFloat && (dtype < KERF_F8E4M3FN || dtype > KERF_F4E2M1FN);
+}
+
+Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
+                     double largest) {
   // Of floats of 8 bits and less the next number is right, too: that behind 1,
   // or behind 0.
   if (dtype >= KERF_F8E4M3FN && dtype <= KERF_F4E2M1FN) {
@@ -125,10 +129,10 @@ Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
     atol = given.atol.value_or(first);
     return;
   }
-  rtol = given.rtol.value_or(isFloat ? 1e-3 : 0);
-  atol = given.atol.value_or(!isFloat     ? 0
-                             : narrow > 0 ? narrow * largest
-                                          : 1e-5);
+  rtol = given.rtol.value_or(isExact(dtype) ? 0 : 1e-3);
+  atol = given.atol.value_or(isExact(dtype) ? 0
+                             : narrow > 0   ? narrow * largest
+                                            : 1e-5);
 }
 
 Piece kerf::tool::wholePiece(const kerf_tensor_info_t &info,
@@ -159,6 +163,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
   Difference result;
   result.tolerance = tolerance;
   result.name = info.name;
+  result.isExact = isExact(info.dtype);
   result.shape.assign(info.shape, info.shape + info.rank);
   for (size_t p = 0; p < pieces.size(); ++p) {
     const Piece &piece = pieces[p];
@@ -233,12 +238,16 @@ std::string kerf::tool::differenceText(const Difference &d) {
     stream << "; " << d.unrounded
            << " as without rounding 16-bit values in between";
   if (d.undecided)
-    stream << "; " << d.undecided
-           << " that rounding alone decides (a gradient that is 0 but for it, "
-              "divided by its own size)";
+    stream << "; " << d.undecided << " that rounding alone decides ("
+           << (d.isExact ? "a choice between numbers that differ by no more"
+                         : "a gradient that is 0 but for it, divided by its "
+                           "own size")
+           << ")";
   if (d.largest > 0)
     stream << "; "
-           << (d.wrong ? std::to_string(d.wrong) + " outside" : "within")
+           << (d.wrong       ? std::to_string(d.wrong) + " outside"
+               : d.undecided ? "all others within"
+                             : "within")
            << " atol " << llvm::format("%g", d.tolerance.atol) << " + rtol "
            << llvm::format("%g", d.tolerance.rtol);
   return text;

@@ -20,6 +20,8 @@ double elementAt(const void *data, kerf_dtype_t dtype, int64_t index);
 std::vector<double> toNumbers(const void *data, kerf_dtype_t dtype,
                               int64_t count);
 double largestMagnitude(const std::vector<double> &numbers);
+/// Integers and bools, which no arithmetic rounds.
+bool isExact(kerf_dtype_t dtype);
 
 struct Tolerance {
   double rtol = 0, atol = 0;
@@ -48,6 +50,7 @@ struct Difference {
   int64_t unrounded = 0;  ///< elements equal only to the unrounded reference
   int64_t undecided = 0;  ///< elements equal only by their slack
   int64_t notNumbers = 0; ///< elements that are NaN in both
+  bool isExact = false;   ///< of integers or bools
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };

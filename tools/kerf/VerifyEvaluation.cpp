@@ -129,7 +129,7 @@ std::vector<interpret::Tensor> Evaluation::step(
   std::vector<interpret::Tensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     inputs.push_back(input(program, i));
-  if (isTraining)
+  if (isTraining || inputsOfSteps.empty())
     inputsOfSteps.push_back(inputs);
   return run(std::move(inputs), unfused, /*seed=*/0, std::move(seen));
 }

@@ -37,8 +37,8 @@ public:
        std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
            seen = nullptr);
 
-  /// Runs all steps of a training again, from the first state and on the same
-  /// inputs, with roundings by chance (interpret::Rounding::Random).
+  /// Runs all steps again, from the first state and on the same inputs, with
+  /// roundings by chance (interpret::Rounding::Random).
   std::vector<interpret::Tensor> stepsAgain(bool unfused, uint64_t seed,
                                             double units);
 
@@ -66,7 +66,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> cut;
   std::unique_ptr<interpret::StepInParts> inParts;
   interpret::SampleDims sampleDims;
-  /// Of training: the inputs of every step so far.
+  /// Of every step so far; of inference, whose steps are alike, of one.
   std::vector<std::vector<interpret::Tensor>> inputsOfSteps;
   int64_t sample = 0;
 };

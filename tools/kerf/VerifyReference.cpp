@@ -108,6 +108,11 @@ public:
       results.push_back(parts.back()->step(judged, /*unfused=*/true));
     }
   }
+  bool stepsAgain(uint64_t seed, double units) override {
+    for (size_t i = 0; i < parts.size(); ++i)
+      results[i] = parts[i]->stepsAgain(/*unfused=*/true, seed, units);
+    return true;
+  }
   std::vector<Piece> output(const kerf_tensor_info_t &info,
                             int32_t index) override {
     std::vector<Piece> pieces;

@@ -22,8 +22,8 @@ public:
   /// output() then gives: a program need not round values that it does not
   /// store. False: this reference cannot do that.
   virtual bool stepWide(const Program &) { return false; }
-  /// Runs all steps of a training again with roundings by chance, whose outputs
-  /// and parameters output() and parameter() then give. False: this reference
+  /// Runs all steps again with roundings by chance, whose outputs and
+  /// parameters output() and parameter() then give. False: this reference
   /// cannot do that.
   virtual bool stepsAgain(uint64_t, double) { return false; }
   /// What is known of an output, once for each step.

@@ -66,6 +66,7 @@ struct RunOptions {
   uint64_t seed = 0; ///< of Rounding::Random
   /// The width of the range from which it draws, in distances of two numbers of
   /// the type: 1 rounds up or down, more stands for several roundings.
+  /// Negative: each number moves the other way.
   double roundingUnits = 1;
   State *state = nullptr;
   /// Called with the results of every op except sources; false ends the run.
