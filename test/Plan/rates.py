@@ -41,6 +41,7 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], 
 
 CLASS = 4e10  # per second
 TYPES = {"f32": 1e10, "bf16": 8e10}
+GPUS = {1: "--devices=cuda:0", 2: "--devices=cuda:0-1", 8: "--devices=cuda:0-7"}
 ROUNDED = {**TYPES, "tf32": 3e10}
 # Whatever is no product takes next to nothing.
 free = {"flops_per_second": 1e18, "bytes_per_second": 1e18}
@@ -63,8 +64,8 @@ for precision in ("f32", "bf16", "f16", "tf32"):
             rate = types.get(precision, types.get("f32", CLASS) if precision == "tf32" else CLASS)
             expected = 2 * M * K * N / devices / rate
             # TF32 is arithmetic of GPUs.
-            kind = "cuda:" if precision == "tf32" else ""
-            found = seconds("product", product, where, f"--mesh=dp={devices}", "--batch-dim=x=0", f"--devices={kind}{devices}",
+            where_run = GPUS[devices] if precision == "tf32" else f"--devices={devices}"
+            found = seconds("product", product, where, f"--mesh=dp={devices}", "--batch-dim=x=0", where_run,
                             f"--precision={precision}")[1]
             checks.expect(f"{precision} on {devices}, {types}", math.isclose(found, expected, rel_tol=1e-6),
                           f"{found}, expected {expected}")
@@ -83,7 +84,7 @@ F32 = 67e12  # NVIDIA's data sheet, without tensor cores
 for devices, machine_name in ((1, "h100-1"), (8, "h100-8")):
     batch = 8 * devices
     times = {precision: seconds(f"GPT-2, {precision} on {devices}", INPUTS / "graphs/gpt2-124m/model.onnx", f"--dim=batch={batch}",
-                                f"--machine={machine_name}", f"--devices=cuda:{devices}", f"--mesh=dp={devices}",
+                                f"--machine={machine_name}", GPUS[devices], f"--mesh=dp={devices}",
                                 f"--precision={precision}")
              for precision in ("f32", "tf32", "bf16")}
     products = PER_TOKEN * 8 * LENGTH / F32  # on each device, at the peak

@@ -104,7 +104,8 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
   // That a plan costs nothing needs no proof.
   if (numberAt(objective, {"lower_bound"}) <= 0 &&
       numberAt(objective, {"cost"}) > 0)
-    return cost("cost") + ", no bound: the search was ended early";
+    return cost("cost") + (isVolume ? ", no bound above 0 B"
+                                    : ", no bound: the search was ended early");
   double gap = numberAt(objective, {"gap"});
   return cost("cost") + ", proven bound " + cost("lower_bound") +
          (gap <= 1e-12 ? ", optimal over the candidates"
