@@ -97,6 +97,19 @@ refused("another rank", r'flat.npz: array "x" has shape 12x20, input "x" expects
 refused("another size", r'wide.npz: array "x" has shape 12x5x8, input "x" expects N x seq x 4 \(N samples\)',
         archive("wide.npz", 5, x=np.ones((12, 5, 8), np.float32)))
 refused("an empty size", r'none.npz: dimension "seq" of input "x" is empty, expected at least 1', archive("none.npz", 0))
+# Flat tokens say nothing of how long a sample is.
+words = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+onnx.save(helper.make_model(helper.make_graph(
+    words, "g", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "seq"])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq", 7])],
+    [numpy_helper.from_array(np.ones((7, 7), np.float32), "table")]), opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
+    OUT / "words.onnx")
+np.save(OUT / "tokens.npy", np.arange(200) % 7)
+for flags in (["--sequence-length=8"], ["--dim=seq=8"], ["--sequence-length=8", f"--eval-data={OUT / 'tokens.npy'}"]):
+    result = kerf(*command(OUT / "tokens.npy", *flags, model=OUT / "words.onnx"))
+    checks.expect(f"tokens, {flags}", result.returncode == 0, result.stdout + result.stderr)
+refused("tokens of no length", r'tokens.npy: flat tokens are cut into windows of dimension "seq" of input "ids": '
+        r'give its size, as --sequence-length=S', OUT / "tokens.npy", model=OUT / "words.onnx")
 refused("the batch is not of the data", r'dimension "batch" of input "x" is the batch: give --batch-size=B', FIVE, batch=None)
 refused("a size that is not the batch's", r"array \"x\" has shape 12x5x4, input \"x\" expects Nx4x4", FIVE, model=SQUARE)
 checks.finish()

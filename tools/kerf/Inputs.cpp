@@ -196,6 +196,22 @@ void kerf::tool::takeInputs(Options &options, bool all) {
   takeSizesOf(given, *specs, /*except=*/{}, bound, options);
 }
 
+/// Flat tokens have no size of a sample: how they are cut must be said.
+static void requireWindow(const std::string &path,
+                          const std::vector<rt::InputSpec> &specs,
+                          const std::map<std::string, Binding> &bound,
+                          const Options &options) {
+  for (const rt::InputSpec &spec : specs)
+    if (spec.shape.size() == 2 && spec.shape[1] < 0 &&
+        !bound.count(spec.symbols[1]) && options.sequenceLength == 0)
+      throw Failure{kUsage,
+                    path +
+                        ": flat tokens are cut into windows of dimension \"" +
+                        spec.symbols[1] + "\" of input \"" + spec.name +
+                        "\": give its size, as --sequence-length=S",
+                    {}};
+}
+
 void kerf::tool::takeData(Options &options) {
   ModelFacts facts;
   std::string error;
@@ -226,6 +242,10 @@ void kerf::tool::takeData(Options &options) {
     std::vector<std::optional<rt::GivenInput>> given;
     if (!rt::matchData(path, *specs, given, error))
       throw Failure{kUsage, error, {}};
+    if (given.empty()) {
+      requireWindow(path, *specs, bound, options);
+      continue;
+    }
     takeSizesOf(given, *specs, batches, bound, options);
     for (size_t i = 0; i < given.size(); ++i)
       for (const std::string &symbol : (*specs)[i].symbols)
