@@ -2,6 +2,7 @@
 #include "kerf/Interpret/Samples.h"
 #include "Evaluate.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
@@ -35,6 +36,8 @@ public:
       : function(function), sample(sample), samples(samples), sums(sums) {}
 
   FailureOr<SampleDims> run();
+  /// Behind a failure: the op that cannot be cut; null if it is no op.
+  Operation *obstacle = nullptr;
 
 private:
   /// Where the result of an op holds the samples, given where an operand does;
@@ -46,6 +49,13 @@ private:
   Place placeOfOperand(Operation *op, unsigned operand, SampleDim result);
   /// Whether the result is a sum over samples, here over those of the part.
   bool isSum(Operation *op) const;
+  /// Cuts an operand that does not depend on samples but has a row for each.
+  LogicalResult cutOperand(OpOperand &operand, SampleDim at);
+  /// A product that sums over the samples of one operand reads as many rows of
+  /// the other: of a state from which every sample begins.
+  LogicalResult cutOtherFactor(nn::MatmulOp op);
+  /// Whether an op that reads totals gives the same, of parts, added up.
+  bool addsUp(Operation *op) const;
   LogicalResult cut(Operation *op);
   RankedTensorType cutType(RankedTensorType type, SampleDim at) {
     SmallVector<int64_t> shape(type.getShape());
@@ -61,8 +71,19 @@ private:
   bool sums;
   llvm::DenseMap<Value, SampleDim> places;
   llvm::DenseSet<Value> summed; ///< of the part, or following from such a sum
+  /// Of these what is meant to be of the whole batch, not BatchNorm's
+  /// statistics: it is added up over the parts behind them.
+  llvm::DenseSet<Value> totals;
   llvm::DenseMap<Value, RankedTensorType> whole; ///< before they were cut
 };
+
+/// The dimension of an operand over which a product sums.
+int64_t summedDim(nn::MatmulOp op, unsigned operand) {
+  bool isSecondToLast =
+      operand == 0 ? op.getTransposeLhs() : !op.getTransposeRhs();
+  return cast<RankedTensorType>(op->getOperand(operand).getType()).getRank() -
+         (isSecondToLast ? 2 : 1);
+}
 
 bool isElementwise(Operation *op) {
   return op->hasTrait<nn::ByElement>() || isa<nn::BroadcastOp>(op);
@@ -193,12 +214,7 @@ bool Cutter::isSum(Operation *op) const {
     Place lhs = place(0), rhs = place(1);
     if (!lhs || !rhs || lhs->outer != rhs->outer || lhs->inner != rhs->inner)
       return false;
-    auto rankOf = [&](unsigned operand) {
-      return cast<RankedTensorType>(op->getOperand(operand).getType())
-          .getRank();
-    };
-    return lhs->dim == rankOf(0) - (it.getTransposeLhs() ? 2 : 1) &&
-           rhs->dim == rankOf(1) - (it.getTransposeRhs() ? 1 : 2);
+    return lhs->dim == summedDim(it, 0) && rhs->dim == summedDim(it, 1);
   }
   if (isa<nn::ConvWeightGradientOp>(op))
     return place(0) && place(1) && place(0)->dim == 0 && place(1)->dim == 0;
@@ -208,40 +224,87 @@ bool Cutter::isSum(Operation *op) const {
   return false;
 }
 
+bool Cutter::addsUp(Operation *op) const {
+  if (isa<dist::AccumulateOp>(op))
+    return true;
+  SmallVector<unsigned> of;
+  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+    if (places.contains(operand))
+      return false; // single samples with a sum over the batch
+    if (totals.contains(operand))
+      of.push_back(index);
+  }
+  auto sharded = dyn_cast<ShardingRuleInterface>(op);
+  return sharded &&
+         llvm::is_contained(sharded.getShardingRule().linearGroups, of);
+}
+
+LogicalResult Cutter::cutOperand(OpOperand &operand, SampleDim at) {
+  Value value = operand.get();
+  RankedTensorType type = whole.find(value)->second;
+  if (at.outer != 1 || type.getDimSize(at.dim) != samples * at.inner)
+    return failure();
+  SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+  starts[at.dim] = sample * at.inner;
+  Operation *op = operand.getOwner();
+  OpBuilder builder(op);
+  auto part = nn::SliceOp::create(builder, op->getLoc(), value, starts,
+                                  cutType(type, at).getShape(), strides);
+  whole[part] = type;
+  operand.set(part);
+  return success();
+}
+
+LogicalResult Cutter::cutOtherFactor(nn::MatmulOp op) {
+  for (unsigned cutOne : {0U, 1U}) {
+    OpOperand &other = op->getOpOperand(1 - cutOne);
+    auto at = places.find(op->getOperand(cutOne));
+    if (at == places.end() || places.contains(other.get()) ||
+        at->second.dim != summedDim(op, cutOne))
+      continue;
+    SampleDim want = at->second;
+    want.dim = summedDim(op, 1 - cutOne);
+    if (failed(cutOperand(other, want)))
+      return failure();
+    places[other.get()] = want;
+    return success();
+  }
+  return success();
+}
+
 LogicalResult Cutter::cut(Operation *op) {
   for (Value result : op->getResults())
     whole[result] = cast<RankedTensorType>(result.getType());
   if (llvm::any_of(op->getOperands(),
                    [&](Value operand) { return summed.contains(operand); }))
     summed.insert(op->result_begin(), op->result_end());
+  if (llvm::any_of(op->getOperands(),
+                   [&](Value operand) { return totals.contains(operand); })) {
+    if (!addsUp(op))
+      return failure();
+    totals.insert(op->result_begin(), op->result_end());
+  }
   if (llvm::none_of(op->getOperands(),
                     [&](Value operand) { return places.contains(operand); }))
     return success();
+  if (auto product = dyn_cast<nn::MatmulOp>(op); product && sums)
+    if (failed(cutOtherFactor(product)))
+      return failure();
   if (sums && isSum(op)) {
     summed.insert(op->getResult(0));
+    if (dist::getReductionReach(op) == dist::ReductionReach::Batch)
+      totals.insert(op->getResult(0));
     return success();
   }
   Place at = placeOfResult(op);
   if (!at || op->getNumResults() != 1)
     return failure();
-  // A value that does not depend on samples but has a row for each is cut here.
-  OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands()) {
-    Value value = operand.get();
-    Place want = places.contains(value)
+    Place want = places.contains(operand.get())
                      ? Place()
                      : placeOfOperand(op, operand.getOperandNumber(), *at);
-    if (!want)
-      continue;
-    RankedTensorType type = whole.find(value)->second;
-    if (want->outer != 1 || type.getDimSize(want->dim) != samples * want->inner)
+    if (want && failed(cutOperand(operand, *want)))
       return failure();
-    SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
-    starts[want->dim] = sample * want->inner;
-    auto part = nn::SliceOp::create(builder, op->getLoc(), value, starts,
-                                    cutType(type, *want).getShape(), strides);
-    whole[part] = type;
-    operand.set(part);
   }
   Value result = op->getResult(0);
   if (whole.find(result)->second.getDimSize(at->dim) !=
@@ -273,13 +336,17 @@ FailureOr<SampleDims> Cutter::run() {
   }
   Block &block = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
-    if (failed(cut(&op)))
+    if (failed(cut(&op))) {
+      obstacle = &op;
       return failure();
+    }
   SmallVector<Type> types;
   for (Value value : block.getTerminator()->getOperands()) {
     auto at = places.find(value);
-    if (at != places.end() && (sums || at->second.outer != 1))
+    if (at != places.end() && (sums || at->second.outer != 1)) {
+      obstacle = value.getDefiningOp();
       return failure();
+    }
     dims.sums.push_back(summed.contains(value));
     dims.outputs.push_back(at == places.end() ? Place() : Place(at->second));
     types.push_back(value.getType());
@@ -289,12 +356,28 @@ FailureOr<SampleDims> Cutter::run() {
   return dims;
 }
 
+/// Its node and operator, as "gate (nn.mul) of the backward pass".
+static std::string describe(Operation *op) {
+  std::string text = op->getName().getStringRef().str();
+  if (auto node = op->getLoc()->findInstanceOf<NameLoc>())
+    text = node.getName().str() + " (" + text + ")";
+  dist::Phase phase = dist::getPhase(op);
+  bool isBackward = phase == dist::Phase::BackwardInput ||
+                    phase == dist::Phase::BackwardWeight;
+  return text + (isBackward ? " of the backward pass" : "");
+}
+
 FailureOr<SampleDims> kerf::interpret::cutSample(func::FuncOp function,
                                                  int64_t sample) {
   return Cutter(function, sample, numSamples(function), false).run();
 }
 
 FailureOr<SampleDims> kerf::interpret::cutPart(func::FuncOp function,
-                                               int64_t part, int64_t parts) {
-  return Cutter(function, part, parts, true).run();
+                                               int64_t part, int64_t parts,
+                                               std::string &obstacle) {
+  Cutter cutter(function, part, parts, true);
+  FailureOr<SampleDims> dims = cutter.run();
+  if (failed(dims) && cutter.obstacle)
+    obstacle = describe(cutter.obstacle);
+  return dims;
 }

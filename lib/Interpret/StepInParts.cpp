@@ -102,7 +102,8 @@ Tensor partOf(const Tensor &whole, const SampleDim &at, int64_t part) {
 
 } // namespace
 
-std::unique_ptr<StepInParts> StepInParts::split(ModuleOp step, int64_t parts) {
+std::unique_ptr<StepInParts> StepInParts::split(ModuleOp step, int64_t parts,
+                                                std::string &obstacle) {
   auto main = step.lookupSymbol<func::FuncOp>("main");
   auto result = std::make_unique<StepInParts>();
   std::vector<Value> first = handedOn(main, Stage::Prologue);
@@ -110,7 +111,7 @@ std::unique_ptr<StepInParts> StepInParts::split(ModuleOp step, int64_t parts) {
   result->prologue.module = extract(step, Stage::Prologue, {}, first);
   for (int64_t part = 0; part < parts; ++part) {
     Piece body{extract(step, Stage::Body, first, sums)};
-    FailureOr<SampleDims> cut = cutPart(body.main(), part, parts);
+    FailureOr<SampleDims> cut = cutPart(body.main(), part, parts, obstacle);
     if (failed(cut))
       return nullptr;
     result->dims.push_back(std::move(*cut));

@@ -141,8 +141,36 @@ for name, flags in (("micro-batches", ["--accumulate=2"]), ("micro-batches of tw
                     ("devices", ["--batch-norm=local", "--devices=2", "--mesh=dp=2"]),
                     ("micro-batches of devices", ["--batch-norm=local", "--devices=4", "--mesh=pp=2,dp=2", "--micro-batches=2"])):
     verify(f"statistics of {name}", [*NORM, *flags], 0, [r"^reference interpreted", "^equal +norm1.running_var", "^equal +conv1.weight"])
-expect_error(checks, "statistics that one device has not", ["verify", *NORM, "--batch-norm=local", "--devices=2", "--mesh=dp=2",
-                                                            "--reference=compiled"], 2, ["batch-norm=local"])
+LOCAL = ["--batch-norm=local", "--devices=2", "--mesh=dp=2"]
+expect_error(checks, "statistics that one device has not", ["verify", *NORM, *LOCAL, "--reference=compiled"], 2,
+             ["--reference=compiled: with --batch-norm=local a program for one device has no statistics", "note: --reference=unfused"])
+
+
+def normalized(name, nodes, *given):
+    """BatchNorm, `nodes` from its result "n" to "y"."""
+    return [written(name, [helper.make_node("MatMul", ["x", "w"], ["a"], name="linear"),
+                           helper.make_node("BatchNormalization", ["a", "scale", "bias", "mean", "variance"], ["n"], name="norm"), *nodes],
+                    [info("x", T.FLOAT, "batch", 6)], [info("y", T.FLOAT, "batch", 10)],
+                    [weight("w", 6, 10), *(weight(each, 10) for each in ("scale", "bias", "mean")),
+                     numpy_helper.from_array(np.ones(10, np.float32), "variance"), *given]),
+            "--dim=batch=8", "--train", "--loss=cross_entropy(y,labels)", "--optimizer=sgd", "--threads=1"]
+
+
+# A state from which every sample begins has a row for each of them: the gradient of what is multiplied with it sums over
+# the rows of a part.
+begins = normalized("begins", [helper.make_node("Add", ["state", "n"], ["d"], name="begin"), helper.make_node("MatMul", ["state", "u"], ["e"], name="recur"),
+                               helper.make_node("Add", ["d", "e"], ["y"], name="next")], weight("state", 8, 10), weight("u", 10, 10))
+verify("statistics beside a state of each sample", [*begins, *LOCAL, "--frozen=state"], 0, [r"^reference interpreted", "^equal +u: "])
+# What cannot be run on a part is named, with what can be done: what needs the whole batch, and what multiplies single
+# samples by a sum over all of them (on parts that sum would be another).
+for kind in ("ReduceMax", "ReduceSum"):
+    whole = normalized(kind, [helper.make_node(kind, ["n", "axes"], ["r"], name="over_batch"), helper.make_node("Mul", ["n", "r"], ["y"], name="gate")],
+                       numpy_helper.from_array(np.array([0]), "axes"))
+    at = r"over_batch \(nn.reduce\)" if kind == "ReduceMax" else r"gate \(nn.mul\)"
+    for reference, first in (("auto", "--batch-norm=local: nothing to compare with"), ("unfused", "--reference=unfused")):
+        expect_error(checks, f"{kind} {reference}", ["verify", *whole, *LOCAL, f"--reference={reference}"], 2,
+                     [f"error: {first}: .*an independent reference cannot run {at} on a part", "note: with --batch-norm=sync the step can be verified"])
+    verify(f"{kind} as the note says", [*whole, *LOCAL[1:]], 0, ["^equal +w: "])
 
 # Files of others share nothing. All are needed, of the right shape and type.
 expected = OUT / "expected"

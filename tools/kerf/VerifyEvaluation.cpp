@@ -48,7 +48,7 @@ Evaluation::Evaluation(const Options &options, bool simplified)
   int64_t parts = training.microBatches;
   if (training.batchNorm == autodiff::BatchNormMode::Local)
     parts *= training.dataParallel;
-  inParts = interpret::StepInParts::split(module(), parts);
+  inParts = interpret::StepInParts::split(module(), parts, obstacleToParts);
 }
 
 bool Evaluation::needsParts() const {

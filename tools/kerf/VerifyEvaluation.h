@@ -49,6 +49,8 @@ public:
   /// and backward run on parts.
   bool needsParts() const;
   bool runsInParts() const { return inParts != nullptr; }
+  /// If it needs parts and cannot run on them: the op that stands in the way.
+  const std::string &obstacle() const { return obstacleToParts; }
 
 private:
   Evaluation() = default;
@@ -65,6 +67,7 @@ private:
   // Objects of the compilation's context: destroyed before it.
   mlir::OwningOpRef<mlir::ModuleOp> cut;
   std::unique_ptr<interpret::StepInParts> inParts;
+  std::string obstacleToParts;
   interpret::SampleDims sampleDims;
   /// Of every step so far; of inference, whose steps are alike, of one.
   std::vector<std::vector<interpret::Tensor>> inputsOfSteps;

@@ -279,6 +279,30 @@ static bool hasStatisticsOfDevices(const Evaluation &evaluation) {
   return found;
 }
 
+const char *const kOtherStatistics =
+    "with --batch-norm=sync the step can be verified; --expected compares its "
+    "outputs with those of another program";
+
+/// No compiled program is a reference, and perhaps no other either: `cannotRun`
+/// says why.
+[[noreturn]] static void
+refuseStatisticsOfDevices(const Options &options,
+                          const std::string &cannotRun) {
+  std::string flag = options.reference == "compiled" ? "--reference=compiled"
+                                                     : "--batch-norm=local";
+  std::string oneDevice =
+      "a program for one device has no statistics of each device's part of the "
+      "batch";
+  if (cannotRun.empty())
+    throw Failure{kUsage,
+                  flag + ": with --batch-norm=local " + oneDevice,
+                  {"--reference=unfused runs the step on each part"}};
+  throw Failure{kUsage,
+                flag + ": nothing to compare with: " + cannotRun + ", and " +
+                    oneDevice,
+                {kOtherStatistics}};
+}
+
 /// As many samples of the batch as fit into the time; null if the model mixes
 /// samples, or one takes too long.
 static std::unique_ptr<Reference>
@@ -323,22 +347,28 @@ std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
   bool canRun = evaluation && (!options.train || !evaluation->needsParts() ||
                                evaluation->runsInParts());
   bool canCompile = !options.train || !hasStatisticsOfDevices(*evaluation);
-  const char *cannotRun = "BatchNorm's statistics are those of parts of the "
-                          "batch, and this step cannot be run on parts";
-  const char *cannotCompile = "--batch-norm=local: one device has no "
-                              "statistics of several";
+  std::string cannotRun;
+  if (evaluation && !canRun)
+    cannotRun = "BatchNorm's statistics are those of parts of the batch, and "
+                "an independent reference cannot run " +
+                (evaluation->obstacle().empty() ? "this step"
+                                                : evaluation->obstacle()) +
+                " on a part";
   if (options.reference == "compiled" ||
       (options.reference == "auto" && !canRun)) {
     if (!canCompile)
-      throw Failure{kUsage, cannotCompile, {}};
+      refuseStatisticsOfDevices(options, cannotRun);
     auto reference = std::make_unique<OneDevice>(options);
     if (options.reference == "auto")
       reference->notes.push_back(cannotRun);
     return reference;
   }
   if (!canRun)
-    throw Failure{
-        kUsage, "--reference=" + options.reference + ": " + cannotRun, {}};
+    throw Failure{kUsage,
+                  "--reference=" + options.reference + ": " + cannotRun,
+                  {canCompile ? "--reference=compiled compares two compiled "
+                                "programs"
+                              : kOtherStatistics}};
   auto steps = static_cast<double>(judged.numSteps());
   bool unfused = options.reference == "unfused";
   if (options.reference == "auto") {

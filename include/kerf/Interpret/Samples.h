@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace kerf::interpret {
 
@@ -43,17 +44,19 @@ mlir::FailureOr<SampleDims> cutSample(mlir::func::FuncOp function,
                                       int64_t sample);
 
 /// The same for part `part` of `parts` parts of the batch, in a function whose
-/// outputs are sums over samples: ops may sum over the samples of the part.
+/// outputs are sums over samples: ops may sum over the samples of the part. If
+/// it fails, `obstacle` is the op that cannot be cut, in words.
 mlir::FailureOr<SampleDims> cutPart(mlir::func::FuncOp function, int64_t part,
-                                    int64_t parts);
+                                    int64_t parts, std::string &obstacle);
 
 /// A training step whose forward and backward run once for each part of the
 /// batch: BatchNorm's statistics are then those of a part, as with
 /// micro-batches.
 class StepInParts {
 public:
-  /// Null if some op cannot be run on a part.
-  static std::unique_ptr<StepInParts> split(mlir::ModuleOp step, int64_t parts);
+  /// Null if some op cannot be run on a part: `obstacle`, in words.
+  static std::unique_ptr<StepInParts> split(mlir::ModuleOp step, int64_t parts,
+                                            std::string &obstacle);
 
   /// Like interpret::run of the whole step.
   mlir::FailureOr<std::vector<Tensor>> run(std::vector<Tensor> inputs,
