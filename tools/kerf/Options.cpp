@@ -127,7 +127,8 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--objective", o.objective,
                  "time: fewest predicted seconds; volume: fewest bytes of the "
-                 "busiest rank among plans that divide the work")
+                 "busiest rank among plans that divide the work or that "
+                 "--mesh fixes")
       ->check(CLI::IsMember({"time", "volume"}))
       ->group(group);
   app.add_option("--memory-limit", o.memoryLimit,
