@@ -35,6 +35,10 @@ checks.expect("a runner-up that may not fit", named and re.search(
     rf"^  {re.escape(named[1])} .* memory {re.escape(named[2])}, above the limit", tight, re.M), tight)
 idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3").stdout
 checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
+some = kerf("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=2", "--devices=2", "--objective=volume", "--mesh=tp=2").stdout
+checks.expect("an axis that cuts a part of the model, and no input", re.search(
+    r"^cut       tp cuts \d+ of 64 values that are computed \(node_\w+ along dimension 1, of 16, \.\.\.\), all its devices compute the rest, "
+    r"and every device of it has all parameters$", some, re.M), some)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)
 checks.expect("rows are left out", "kinds (-v)" in given or "more meshes (-v)" in searched, given)
 small = ["plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=8", "--machine=h100-8"]

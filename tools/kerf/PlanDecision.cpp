@@ -10,6 +10,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <optional>
+
 using namespace kerf::tool;
 namespace json = llvm::json;
 
@@ -24,32 +26,75 @@ llvm::StringSet<> kerf::tool::parametersOf(const json::Object &plan) {
 }
 
 namespace {
-/// What an axis cuts: how many parameters, of how many, and the first; and
-/// whether it cuts anything else.
-struct Use {
-  int64_t parameters = 0, all = 0;
+/// What an axis cuts, of how many, and the first.
+struct Count {
+  int64_t cut = 0, all = 0;
   std::string example;
-  bool cutsData = false;
+  void add(bool isCut, const std::string &name) {
+    ++all;
+    if (isCut && cut++ == 0)
+      example = name;
+  }
+  std::string text(const std::string &what) const {
+    return " cuts " + std::to_string(cut) + " of " + std::to_string(all) + " " +
+           what + " (" + example + (cut > 1 ? ", ...)" : ")");
+  }
+};
+
+struct Use {
+  Count parameters, computed; ///< values that are computed, scalars apart
+  bool cutsInput = false, cutsOther = false;
+
+  /// Whether devices have different data, all the way or most of it: not where
+  /// an axis cuts a few values somewhere in the middle of the model.
+  bool cutsData() const {
+    return cutsInput && 2 * computed.cut >= computed.all;
+  }
 };
 } // namespace
 
+/// "{}, {"tp"}, {}" has the axis at dimension 1; none: the value is not cut, or
+/// each device has a summand of it.
+static std::optional<size_t> dimCutBy(llvm::StringRef sharding,
+                                      const std::string &axis) {
+  size_t at = sharding.find("\"" + axis + "\"");
+  llvm::StringRef before = sharding.take_front(at);
+  if (at == llvm::StringRef::npos || before.contains("partial"))
+    return std::nullopt;
+  return before.count('{') - 1;
+}
+
 static Use useOf(const json::Object &plan, const std::string &axis) {
   Use use;
-  llvm::StringSet<> parameters = parametersOf(plan);
+  llvm::StringSet<> parameters = parametersOf(plan), inputs;
+  const json::Object *model = plan.getObject("model");
+  const json::Array *list = model ? model->getArray("inputs") : nullptr;
+  for (const json::Value &each : list ? *list : json::Array())
+    inputs.insert(each.getAsString().value_or(""));
   const json::Array *values = plan.getArray("values");
   for (const json::Value &each : values ? *values : json::Array()) {
     const json::Object *value = each.getAsObject();
     if (!value)
       continue;
-    bool isCut =
-        textAt(value, "sharding").find("\"" + axis + "\"") != std::string::npos;
-    if (!parameters.contains(textAt(value, "name"))) {
-      use.cutsData |= isCut;
+    std::string name = textAt(value, "name"),
+                sharding = textAt(value, "sharding");
+    bool isCut = sharding.find("\"" + axis + "\"") != std::string::npos;
+    if (parameters.contains(name)) {
+      use.parameters.add(isCut, name);
       continue;
     }
-    ++use.all;
-    if (isCut && use.parameters++ == 0)
-      use.example = textAt(value, "name");
+    use.cutsOther |= isCut;
+    use.cutsInput |= isCut && inputs.contains(name);
+    if (sharding.empty() || !value->getObject("operands"))
+      continue;
+    if (std::optional<size_t> dim = dimCutBy(sharding, axis)) {
+      name += " along dimension " + std::to_string(*dim);
+      const json::Array *shape = value->getArray("shape");
+      if (shape && *dim < shape->size())
+        name +=
+            ", of " + std::to_string((*shape)[*dim].getAsInteger().value_or(0));
+    }
+    use.computed.add(isCut, name);
   }
   return use;
 }
@@ -70,14 +115,16 @@ static std::string cutText(const json::Object &plan) {
       continue;
     }
     Use use = useOf(plan, axis);
-    if (use.parameters == 0 && !use.cutsData)
+    if (use.parameters.cut > 0)
+      text += use.parameters.text("parameters");
+    else if (!use.cutsOther)
       text += " cuts nothing: all its devices compute the same";
-    else if (use.parameters == 0)
+    else if (use.cutsData() || use.computed.cut == 0)
       text += " cuts the data, and every device of it has all parameters";
     else
-      text += " cuts " + std::to_string(use.parameters) + " of " +
-              std::to_string(use.all) + " parameters (" + use.example +
-              (use.parameters > 1 ? ", ...)" : ")");
+      text += use.computed.text("values that are computed") +
+              ", all its devices compute the rest, and every device of it has "
+              "all parameters";
   }
   return text.empty() ? "nothing is cut" : text;
 }
