@@ -120,13 +120,22 @@ std::string kerf::tool::plural(int64_t count, const std::string &one,
                          : more);
 }
 
+/// What nobody sees in three digits is left out.
+static double leastSeconds(double step) { return 5e-4 * step; }
+
+double kerf::tool::otherSeconds(const json::Object &document) {
+  double step = numberAt(&document, {"time", "step_seconds"});
+  double other = step - numberAt(&document, {"time", "compute_seconds"}) -
+                 numberAt(&document, {"time", "exposed_communication_seconds"});
+  return other > leastSeconds(step) ? other : 0;
+}
+
 std::string kerf::tool::stepText(const json::Object *time,
                                  const std::string &rest) {
   double step = numberAt(time, {"step_seconds"});
   double compute = numberAt(time, {"compute_seconds"});
   double exposed = numberAt(time, {"exposed_communication_seconds"});
-  // What nobody sees in three digits is left out.
-  const double least = 5e-4 * step;
+  const double least = leastSeconds(step);
   std::vector<std::string> parts;
   auto add = [&](double seconds, const std::string &what) {
     if (seconds > least)
@@ -205,10 +214,8 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
       << plural(int64_t(numberAt(&run, {"threads_per_rank"})), "thread")
       << " each\n"
       << "step      " << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
-      << " (median of " << int64_t(numberAt(&run, {"repeat"})) << "): "
-      << stepText(run.getObject("time"),
-                  "neither: starting, inputs and outputs, waiting for the "
-                  "slowest rank")
+      << " (median of " << int64_t(numberAt(&run, {"repeat"}))
+      << "): " << stepText(run.getObject("time"), kOtherOfRun)
       << "\n\ncommunication  "
       << formatBytes(numberAt(communication, {"bytes_per_rank"}))
       << " sent by the busiest rank, "

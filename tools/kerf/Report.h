@@ -48,6 +48,11 @@ std::string plural(int64_t count, const std::string &one,
 /// The parts of a step of "time", all of it: "8.78 ms compute and 531 us wait
 /// for communication"; `rest` says what takes what is neither.
 std::string stepText(const llvm::json::Object *time, const std::string &rest);
+/// Seconds of a step that are neither compute nor waiting for communication.
+double otherSeconds(const llvm::json::Object &document);
+/// What a run does in them.
+inline const char *const kOtherOfRun =
+    "neither: starting, inputs and outputs, waiting for the slowest rank";
 
 /// A plan's objective and its proven bound: "1.2 ms, proven bound 1.1 ms, gap
 /// 8.3%"; empty for a given plan.

@@ -214,6 +214,8 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   table.number("compute", {"time", "compute_seconds"}, formatSeconds);
   table.number("exposed communication",
                {"time", "exposed_communication_seconds"}, formatSeconds);
+  table.values("neither (starting, waiting)", otherSeconds(a.root),
+               otherSeconds(b.root), formatSeconds);
   table.number("bytes of the busiest rank", {"communication", "bytes_per_rank"},
                exact);
   printShares(table, a, b, "by_purpose");

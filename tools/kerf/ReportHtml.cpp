@@ -154,9 +154,10 @@ void Page::time() {
   double step = numberAt(&root, {"time", "step_seconds"});
   double compute = numberAt(&root, {"time", "compute_seconds"});
   double exposed = numberAt(&root, {"time", "exposed_communication_seconds"});
-  Part parts[] = {{"compute", compute},
-                  {"communication that nothing hides", exposed},
-                  {"idle", std::max(0.0, step - compute - exposed)}};
+  Part parts[] = {
+      {"compute", compute},
+      {"communication that nothing hides", exposed},
+      {document.isPlan() ? "idle" : kOtherOfRun, otherSeconds(root)}};
   out << "<h2>Step: " << formatSeconds(step)
       << (document.isPlan() ? " predicted" : " measured") << "</h2>\n"
       << bar(parts, step);
