@@ -192,6 +192,10 @@ for name, array, code in (("one-nan", spoiled, 1), ("narrow", logits.astype(np.f
                                                                re.escape("f32[8, 24]")])
 (OUT / "none").mkdir()
 expect_error(checks, "no file", ["verify", *MLP, f"--expected={OUT / 'none'}"], 2, ["output logits has no file", "logits.npy"])
+expect_error(checks, "no folder", ["verify", *MLP, f"--expected={OUT / 'nowhere'}"], 2,
+             [r"error: --expected: \S*nowhere: cannot open: No such file or directory\n"])
+expect_error(checks, "a file", ["verify", *MLP, f"--expected={expected / 'logits.npy'}"], 2,
+             [r"--expected: \S*logits.npy: is a file, expected a folder of NAME.npy"])
 expect_error(checks, "both", ["verify", *MLP, f"--expected={expected}", "--reference=unfused"], 2, ["--expected"])
 expect_error(checks, "unknown", ["verify", *MLP, "--reference=oracle"], 2, ["oracle", "interpreted"])
 expect_error(checks, "seconds", ["verify", *MLP, "--reference-seconds=0"], 2, ["reference-seconds"])

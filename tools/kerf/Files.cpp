@@ -93,6 +93,20 @@ void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
                   {}};
 }
 
+/// Outputs of others lie in a folder that is there.
+static void requireExpected(const std::string &path) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (std::error_code code = fs::status(path, status))
+    throw Failure{
+        kUsage, "--expected: " + path + ": cannot open: " + code.message(), {}};
+  if (status.type() != fs::file_type::directory_file)
+    throw Failure{kUsage,
+                  "--expected: " + path +
+                      ": is a file, expected a folder of NAME.npy",
+                  {}};
+}
+
 /// What the phases of a compilation are written as.
 static std::vector<std::string> dumpNames(bool training) {
   std::vector<std::string> names;
@@ -118,6 +132,8 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
                             bool makesTemporary) {
   if (makesTemporary)
     checkTemporary();
+  if (!o.expected.empty())
+    requireExpected(o.expected);
   rt::UsedFiles files;
   std::vector<std::string> outputs;
   if (!o.model.empty())
