@@ -174,13 +174,26 @@ public:
   LogicalResult checkUsed(Step &step) {
     LogicalResult result = success();
     for (const Pattern &pattern : patterns)
-      if (!pattern.used)
+      if (!pattern.used) {
+        std::string close = closestPattern(pattern.text, names);
         result = step.request(flag + ": no parameter matches '" + pattern.text +
-                              "'" + closestPattern(pattern.text, names));
+                              "'" + (close.empty() ? someNames() : close));
+      }
     return result;
   }
 
 private:
+  /// What there is, for a pattern that is like none of it.
+  std::string someNames() const {
+    constexpr size_t kFew = 3;
+    std::string text;
+    for (size_t i = 0; i < std::min(kFew, names.size()); ++i)
+      text += (i == 0 ? ": there are '" : ", '") + names[i] + "'";
+    if (names.size() > kFew)
+      text += " and " + std::to_string(names.size() - kFew) + " others";
+    return text;
+  }
+
   struct Pattern {
     std::string text;
     llvm::Regex regex;
