@@ -42,6 +42,15 @@ os.umask(mask)
 checks.expect("the umask says who opens it", package.stat().st_mode & 0o777 == 0o777 & ~mask, oct(package.stat().st_mode))
 for flag in ("--devices=cpu:4", "--mesh=tp=2", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
     expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
+# kerf-run, which knows none of these flags, says the same of all that `kerf compile` has.
+groups = re.findall(r"^(Model|Planning|Code generation|Inspection|Training):\n((?: .*\n|\n(?=  ))*)", kerf("compile", "--help").stdout, re.M)
+compiles = {flag for _, text in groups for flag in re.findall(r"^  (--[a-z-]+)", text, re.M)} - {"--dim", "--seed"}
+checks.expect("flags of compilation", {"--devices", "--mesh", "--zero", "--ptxas", "--dump-dir", "--train", "--state"} <= compiles, compiles)
+for flag in sorted(compiles):
+    for arguments in ([package, f"{flag}=4"], [f"{flag}=4", package, "--seed=1"]):
+        expect_error(checks, f"kerf-run and {flag}", arguments, 2, [f"error: {flag}: {package} is a package, which is compiled already\n"], tool="kerf-run")
+expect_error(checks, "kerf-run, a flag and its value", ["--devices", "cpu:4", package], 2,
+             ["error: --devices: a package is compiled already\n"], tool="kerf-run")
 expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size'])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)
 expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-after=plan"], 2, ["--stop-after"])

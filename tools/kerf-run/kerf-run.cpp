@@ -25,6 +25,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 [[noreturn]] static void leave(int code) {
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
@@ -34,6 +35,45 @@
   }
   std::fflush(nullptr);
   std::_Exit(code);
+}
+
+/// The flags of `kerf compile`: what they decide is decided in a package.
+/// (test/Driver/flags.py asks `kerf compile --help` for them.)
+static bool isOfCompilation(const std::string &flag) {
+  static const char *const all[] = {
+      "--accumulate",    "--as-inference",    "--batch-dim",
+      "--batch-norm",    "--cache-length",    "--clip-norm",
+      "--constant",      "--cost-model",      "--deadline",
+      "--devices",       "--dump-dir",        "--from",
+      "--frozen",        "--fused-attention", "--gradient-dtype",
+      "--host-kernels",  "--kernel-dump-dir", "--loss",
+      "--machine",       "--memory-limit",    "--mesh",
+      "--micro-batches", "--no-kernel-cache", "--objective",
+      "--on-nan",        "--optimizer",       "--plan",
+      "--precision",     "--print-pipeline",  "--prompt-tokens",
+      "--ptxas",         "--recompute",       "--schedule",
+      "--shard",         "--solver",          "--state",
+      "--stop-after",    "--target-cpu",      "--tied",
+      "--train",         "--trainable",       "--zero"};
+  return std::find(std::begin(all), std::end(all), flag) != std::end(all);
+}
+
+/// What is wrong with the command line; a flag of compilation is refused as
+/// `kerf run` refuses it for a package.
+static std::string whatIsWrong(const CLI::App &app, const std::string &package,
+                               const CLI::ParseError &error) {
+  std::vector<std::string> unknown = app.remaining();
+  std::string flag = unknown.empty()
+                         ? ""
+                         : unknown.front().substr(0, unknown.front().find('='));
+  if (!isOfCompilation(flag))
+    return kerf::tool::describeParseError(app, error);
+  // Of "--devices cpu:4 out.kerf" the value was taken for the package.
+  std::error_code ignored;
+  bool isThere = std::filesystem::is_directory(package, ignored);
+  return flag + ": " +
+         (isThere ? package + " is a package, which" : "a package") +
+         " is compiled already";
 }
 
 int main(int argc, char **argv) {
@@ -99,7 +139,7 @@ int main(int argc, char **argv) {
       leave(app.exit(error)); // --help, --version
     kerf::rt::say(stderr, "error: " +
                               kerf::rt::printable(
-                                  kerf::tool::describeParseError(app, error)) +
+                                  whatIsWrong(app, options.package, error)) +
                               "\n");
     leave(2);
   }
