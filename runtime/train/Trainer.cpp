@@ -277,6 +277,37 @@ void Trainer::checkLabels(const Batch &batch) {
                       : std::string()));
 }
 
+std::string Trainer::sampleOf(const std::string &failure,
+                              const Batch &batch) const {
+  // Rank programs fail with a text alone (execution/Context.cpp).
+  size_t at = failure.find("index ");
+  long long index = 0;
+  int end = 0;
+  if (at == std::string::npos ||
+      std::sscanf(failure.c_str() + at, "index %lld is out of range%n", &index,
+                  &end) != 1 ||
+      end == 0)
+    return "";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ConvertFn widen = exactConversion(inputs[i].dtype, KERF_I64);
+    if (inputs[i].isLabels || !widen || !isInteger(inputs[i].dtype))
+      continue;
+    const std::vector<char> &tensor = batch.tensors[i];
+    auto count =
+        static_cast<int64_t>(tensor.size()) / dtypeSize(inputs[i].dtype);
+    int64_t perSample = count / std::max<int64_t>(1, state.batch);
+    std::vector<int64_t> values(static_cast<size_t>(count));
+    widen(tensor.data(), reinterpret_cast<char *>(values.data()), count);
+    int64_t place =
+        std::find(values.begin(), values.end(), index) - values.begin();
+    if (place < count && place / perSample < int64_t(batch.samples.size()))
+      return cat("; sample ",
+                 batch.samples[static_cast<size_t>(place / perSample)], " of ",
+                 options.data, " has it in \"", inputs[i].name, "\"");
+  }
+  return "";
+}
+
 void Trainer::step() {
   readBegin = nanoseconds();
   const Batch &batch = loader->next();
@@ -291,7 +322,8 @@ void Trainer::step() {
   try {
     checkStatus(kerf_session_run(session));
   } catch (Error &error) {
-    error.message = cat("step ", state.step + 1, ": ", error.message);
+    error.message = cat("step ", state.step + 1, ": ", error.message,
+                        sampleOf(error.message, batch));
     throw;
   }
   runEnd = nanoseconds();

@@ -179,6 +179,14 @@ in_parallel([(attempt, *case) for case in CASES])
 said = ["input \"x\" has its samples along dimension 1, expected 0: .*batch_first=True"]
 expect_error(checks, "sequence first", [*sequence_first(), "--batch-size=6"], 2, said)
 expect_error(checks, "sequence first, as told", [*sequence_first(), "--dim=seq=6,batch=6", "--batch-dim=x=1"], 2, said)
+# An index that a table of the model has no row for: where it comes from, on one rank and where another has the sample.
+tokens = dict(np.load(GPT2 / "data.npz"))
+tokens["input_ids"][29, 5] = 9999
+np.savez(OUT / "tokens.npz", **tokens)
+for ranks in ([], ["--devices=cpu:2", "--mesh=dp=2"]):
+    expect_error(checks, f"token {ranks}", ["train", GPT2 / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=16",
+                                            "--shuffle=off", "--no-output", f"--data={OUT / 'tokens.npz'}", *ranks], 5,
+                 [r'step 2: index 9999 is out of range of a dimension of size \d+ on rank [01]; sample 29 of \S*tokens.npz has it in "input_ids"'])
 # What is refused before the first step has no notes in front of it.
 result = kerf("train", MLP / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=16",
               "--no-output", saved("range.npz", labels=out_of_range))
