@@ -19,13 +19,21 @@ using namespace kerf::rt;
 
 /// What a checkpoint says of itself and of its run. openHashed has read the
 /// last.
-static constexpr const char *factNames[] = {"format",     "step",
-                                            "updates",    "epoch",
-                                            "index",      "seed",
-                                            "batch_size", "samples",
-                                            "data",       "shuffle",
-                                            "last_batch", "batches_per_epoch",
-                                            "loss_scale", "loss_scale_steps",
+static constexpr const char *factNames[] = {"format",
+                                            "step",
+                                            "updates",
+                                            "epoch",
+                                            "index",
+                                            "seed",
+                                            "batch_size",
+                                            "samples",
+                                            "data",
+                                            "weights",
+                                            "shuffle",
+                                            "last_batch",
+                                            "batches_per_epoch",
+                                            "loss_scale",
+                                            "loss_scale_steps",
                                             "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 
@@ -113,6 +121,7 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                     {"batch_size", std::to_string(state.batch)},
                     {"samples", std::to_string(state.samples)},
                     {"data", hexDigits(state.data)},
+                    {"weights", hexDigits(weights.fingerprint())},
                     {"batches_per_epoch", std::to_string(state.perEpoch)},
                     {"shuffle", state.shuffle ? "on" : "off"},
                     {"last_batch", state.keepLast ? "keep" : "drop"}};
@@ -168,7 +177,7 @@ static std::optional<LossScale> lossScale(const Metadata &facts) {
 
 /// Compares what the file says with this run.
 static void checkFacts(const std::string &path, const Metadata &facts,
-                       const RunState &state) {
+                       const RunState &state, const Weights &weights) {
   auto same = [&](const char *key, const std::string &mine) {
     auto it = facts.find(key);
     std::string theirs = it == facts.end() ? "missing" : it->second;
@@ -179,6 +188,9 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("batch_size", std::to_string(state.batch));
   same("samples", std::to_string(state.samples));
   same("data", hexDigits(state.data));
+  // Version 1 does not say with which weights its run began.
+  if (facts.at("format") != kerf::checkpointSchema.text(1))
+    same("weights", hexDigits(weights.fingerprint()));
   same("batches_per_epoch", std::to_string(state.perEpoch));
   same("shuffle", state.shuffle ? "on" : "off");
   same("last_batch", state.keepLast ? "keep" : "drop");
@@ -262,8 +274,8 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
                             : path + ": is damaged: " + error.message);
       continue;
     }
-    checkFacts(path, file.metadata(), state);
     checkTensors(path, file, weights);
+    checkFacts(path, file.metadata(), state, weights);
     if (found.lossScale.has_value() != state.lossScale.has_value())
       foreign(path, found.lossScale ? "it has a scale of the loss, this run is "
                                       "not in float16"

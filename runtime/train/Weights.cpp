@@ -3,6 +3,9 @@
 
 #include "../base/Boxes.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -102,6 +105,32 @@ void Weights::set(kerf_session_t *session, size_t index,
   for (int32_t i : parameter.indices)
     checkStatus(kerf_session_set_parameter(
         session, i, data, static_cast<size_t>(parameter.bytes())));
+}
+
+uint64_t Weights::fingerprint() const {
+  if (knownFingerprint)
+    return *knownFingerprint;
+  // Which rank reads a tensor first, and so its place here, depends on the
+  // mesh.
+  std::vector<const Tensor *> byName;
+  for (const Tensor &tensor : stored)
+    byName.push_back(&tensor);
+  std::sort(byName.begin(), byName.end(),
+            [](const Tensor *a, const Tensor *b) { return a->name < b->name; });
+  uint64_t hash = 0;
+  auto add = [&](const void *data, size_t bytes) {
+    hash = XXH3_64bits_withSeed(data, bytes, hash);
+  };
+  for (const Tensor *tensor : byName) {
+    add(tensor->name.data(), tensor->name.size());
+    int64_t type = tensor->dtype;
+    add(&type, sizeof(type));
+    add(tensor->shape.data(), tensor->shape.size() * sizeof(int64_t));
+    add(files.at(tensor->file)->data() + tensor->offset,
+        static_cast<size_t>(tensor->bytes()));
+  }
+  knownFingerprint = hash;
+  return hash;
 }
 
 std::vector<char> Weights::gather(kerf_session_t *session,

@@ -19,6 +19,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace kerf::rt {
 
@@ -54,12 +55,16 @@ public:
   /// The global value of a parameter. KERF_MISMATCH where ranks differ.
   void get(kerf_session_t *session, size_t parameter, char *data) const;
   void set(kerf_session_t *session, size_t parameter, const char *data) const;
+  /// Of the model's tensors as their files have them, trained or frozen: the
+  /// same on every mesh. Reads all of them, once.
+  uint64_t fingerprint() const;
   /// The whole tensor after the training so far.
   std::vector<char> gather(kerf_session_t *session, const Tensor &tensor) const;
 
 private:
   std::vector<Parameter> all;
   std::vector<Tensor> stored;
+  mutable std::optional<uint64_t> knownFingerprint;
   std::map<std::string, std::shared_ptr<MappedFile>> files;
 };
 

@@ -154,6 +154,17 @@ other["x"] = other["x"] + 1
 np.savez(OUT / "other.npz", **other)
 foreign = train("kept", data=OUT / "other.npz", flags=[*flags, "--steps=12", "--resume"], expect=2)
 checks.expect("other data of the same size", "is of another run: data is" in foreign.stderr, foreign.stderr)
+# So does it the weights with which its run began, whichever mesh looks at them, also where they are frozen.
+changed = onnx.load(MLP / "model.onnx")
+first = changed.graph.initializer[0]
+first.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(first) + np.float32(1), first.name))
+onnx.save(changed, OUT / "changed.onnx")
+for name, more in (("trained", []), ("frozen", [f"--frozen={first.name}"])):
+    begun = [f"--checkpoint-dir={OUT / f'begun-{name}'}", *more]
+    train("kept", flags=[*begun, "--steps=2"])
+    foreign = train("kept", model=OUT / "changed.onnx", flags=[*begun, "--steps=4", "--resume"], expect=2)
+    checks.expect(f"other weights, {name}", "is of another run: weights is" in foreign.stderr, foreign.stderr)
+    train("kept", flags=[*begun, "--steps=4", "--resume", "--devices=2", "--mesh=tp=2"])
 train("kept", flags=[*flags, "--steps=12", "--resume"])
 names = sorted(path.name for path in folder.iterdir())
 checks.expect("what is not ours stays, halves go", names == sorted(
