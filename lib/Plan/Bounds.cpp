@@ -102,9 +102,18 @@ void Planner::sharpenBounds() {
   }
 }
 
+bool Planner::isOutOfReach() const {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  // Which hint cannot be satisfied is found out by each candidate.
+  return limit && options.solver == SolverKind::Auto && options.hints.empty() &&
+         leastHeld() > *limit;
+}
+
 /// Bytes that the fullest device of any plan needs at least, as far as the
 /// search found out; 0: unknown.
 int64_t Planner::minMemory() const {
+  if (isOutOfReach())
+    return leastHeld();
   if (!dismissed.empty())
     return 0;
   std::optional<Sum> min;

@@ -83,7 +83,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     return deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0;
   };
   makeFit(attempt, left());
-  attempt.isShort |= isLimited(attempt, left());
+  attempt.isShort |= isOutOfReach() || isLimited(attempt, left());
   attempts.push_back(std::move(attempt));
 }
 
@@ -404,11 +404,16 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
                             return candidate.stages > 1 &&
                                    candidate.devicesPerStage() == 1;
                           });
+  // One candidate stands for all that cannot be.
+  bool isHopeless = isOutOfReach();
+  if (isHopeless)
+    candidates.erase(candidates.begin() + 1, candidates.end());
   numFirst = candidates.size();
-  llvm::append_range(candidates, set.lastResorts);
+  if (!isHopeless)
+    llvm::append_range(candidates, set.lastResorts);
   numWithResorts = candidates.size();
   // Without a limit one micro-batch fits.
-  if (memoryLimitOf(options))
+  if (memoryLimitOf(options) && !isHopeless)
     llvm::append_range(candidates, set.accumulations);
   tried.assign(candidates.size(), false);
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {

@@ -109,6 +109,9 @@ public:
   /// Whether the memory limit makes any candidate cost more, or leaves it no
   /// plan, that could be cheaper than the best.
   bool isLimitBinding() const;
+  /// Whether parameters and states alone are above the limit, however they are
+  /// cut: no candidate has a plan, nor has one of another kind.
+  bool isOutOfReach() const;
   bool isTraining() const { return batch.isTraining(); }
   /// Whether none of the candidates can be, for what was asked is wrong.
   std::optional<std::string> wrongRequest() const;
@@ -213,6 +216,10 @@ private:
   }
   void report() const;
   int64_t minMemory() const;
+  /// What the fullest device of any plan holds of parameters and states.
+  int64_t leastHeld() const {
+    return llvm::divideCeil(floor.leastHeldBytes(), options.devices);
+  }
   /// The best plan of a candidate with one choice of a node of its Problem
   /// (Report/Explain.cpp). `seconds`: as the deadline of an attempt.
   void force(Attempt &found, uint32_t node, uint32_t choice, double seconds,

@@ -213,7 +213,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
                  bytesText(*limit);
     return failure();
   };
-  if (first && mayHoldLess() && asItIs().isLimitBinding())
+  bool isHopeless = asItIs().isOutOfReach();
+  if (first && !isHopeless && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   auto [variant, found] = best();
   if (found && !found->summary.reason.empty())
@@ -230,8 +231,11 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     return failure();
   }
   Infeasibility why = explainInfeasible(
-      options, leastMemory(), candidateNotes(summaries()), isCutShort(),
-      [&](const PlanOptions &trial) {
+      options, leastMemory(),
+      isHopeless ? "\nnote: parameters and what an optimizer keeps take that "
+                   "much, however they are cut"
+                 : candidateNotes(summaries()),
+      isCutShort(), [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.
         PlanOptions own = trial;

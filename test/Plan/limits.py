@@ -7,13 +7,16 @@ plan for less costs as much or more; where there is none, the message says so, w
 code 4. `memory.rejected` counts the plans that needed more than the limit when they were
 laid out.
 
-REQUIRES: kerf
+REQUIRES: kerf, onnx
 RUN: %python %s %inputs/models %inputs/training
 """
 import json
+import math
 import re
 import subprocess
 import sys
+
+import onnx
 
 MODELS, TRAINING = sys.argv[1:3]
 LOSS = ["--train", "--loss=cross_entropy(logits,labels)"]
@@ -54,7 +57,16 @@ def check(model, options):
     return kept
 
 
+def check_least(model, devices):
+    """Parameters and AdamW's two states, of four bytes each, are all cut over all devices: no plan holds less."""
+    count = sum(math.prod(tensor.dims) for tensor in onnx.load(f"{model}/model.onnx").graph.initializer if tensor.dims)
+    process = plan(model, ["--dim=batch=64", f"--devices={devices}", *LOSS, "--optimizer=adamw,lr=0.001"], 1024)
+    least = f"every plan needs at least {-(-12 * count // devices)} bytes"
+    say(process.returncode == 4 and least in process.stderr, f"{model}: {least}: {process.stderr.strip()}")
+
+
 def main():
+    check_least(f"{TRAINING}/mlp", 2)
     kept = check(f"{MODELS}/gpt2-small", ["--dim=batch=256", "--devices=4"])
     kept += check(f"{MODELS}/mlp", ["--dim=batch=4096", "--devices=4"])
     kept += check(f"{MODELS}/resnet-small", ["--dim=batch=64", "--devices=2", "--mesh=tp=2"])

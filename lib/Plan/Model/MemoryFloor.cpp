@@ -87,6 +87,16 @@ int64_t MemoryFloor::narrowest(Value value) const {
              : bytes;
 }
 
+int64_t MemoryFloor::leastHeldBytes() const {
+  cost::Int128 bytes = 0;
+  for (Operation &op : body)
+    if (isa<SourceOpInterface>(op))
+      for (Value result : op.getResults())
+        bytes +=
+            cost::Int128(numElements(result)) * heldOf(result).bytesPerElement;
+  return cost::saturate(bytes);
+}
+
 int64_t MemoryFloor::leastInputBytes() const {
   int64_t bytes = 0;
   for (BlockArgument argument : body.getArguments())

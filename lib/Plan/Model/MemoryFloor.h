@@ -59,6 +59,8 @@ public:
   /// Whether an op of sources alone may be computed at load.
   bool mayBeAtLoad(mlir::Operation *op) const { return atLoad.contains(op); }
 
+  /// Bytes of all sources that are held, by all devices together.
+  int64_t leastHeldBytes() const;
   /// Bytes of inputs, and of outputs that a step computes, whole: of each
   /// element what it takes if it is cast before it is transferred.
   int64_t leastInputBytes() const;
