@@ -62,7 +62,9 @@ void checkAll(unsigned first, unsigned count, bool partitioned) {
   });
 }
 
-TEST(RandomExecuteTest, Whole) { checkAll(0, 60, false); }
+TEST(RandomExecuteTest, Whole) {
+  checkAll(0, kerf::test::seedsOf(60, 30), false);
+}
 TEST(RandomExecuteTest, Partitioned) {
   checkAll(1000, kerf::test::seedsOf(60, 20), true);
 }
