@@ -2,7 +2,7 @@
 """bench/planning.py [--kerf BINARY] [--only TEXT] [--deadline SECONDS]
 
 What `kerf plan` finds and how long it takes: growth with depth (GPT-2 of 12 to 96 layers),
-plans under memory limits, training steps, and a model of 175 B parameters. Printed are the
+plans under memory limits, training steps, and models of 6.7 and 175 B parameters. Printed are the
 seconds of the search and of the whole command, processor seconds, peak memory of the
 command, the plan's cost, how far it is above the proven bound, what its fullest device
 lays out, and its mesh. Models are built without weights, which no plan needs.
@@ -52,6 +52,7 @@ def cases():
             for name in ("resnet50", "vgg16", "alexnet"):
                 yield (f"{name} train {batch}, {objective}", graph(name),
                        [f"--dim=batch={batch}", f"--objective={objective}", *MOMENTUM, *H100])
+    yield "gpt3-6.7b bf16 1, 8 devices", lambda: large("gpt3-6.7b"), ["--dim=batch=1", "--precision=bf16", *H100]
     gpt3 = lambda: large("gpt3-175b")
     yield "gpt3-175b bf16 1, 8 devices", gpt3, ["--dim=batch=1", "--precision=bf16", *H100]
     yield ("gpt3-175b train bf16 64, 64 devices", gpt3,

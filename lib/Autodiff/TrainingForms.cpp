@@ -203,7 +203,7 @@ void Expander::expand(nn::DropoutOp dropout, int64_t stream) {
 
 LogicalResult Step::expandTrainingForms() {
   Expander expander(*this);
-  bool failed = false;
+  bool failed = false, hasNorms = false;
   for (nn::BatchNormOp norm : llvm::to_vector(main.getOps<nn::BatchNormOp>())) {
     auto isWeight = [](Value value) {
       auto source = value.getDefiningOp<SourceOpInterface>();
@@ -211,12 +211,17 @@ LogicalResult Step::expandTrainingForms() {
     };
     if (!isWeight(norm.getMean()) || !isWeight(norm.getVariance()))
       continue;
+    hasNorms = true;
     if (options.batchNorm != BatchNormMode::Frozen)
       failed |= mlir::failed(expander.expand(norm));
     else
       for (Value running : {norm.getMean(), norm.getVariance()})
         buffers.insert(running);
   }
+  if (!hasNorms && options.batchNorm != BatchNormMode::Sync)
+    return request("option batch-norm: the model has no BatchNormalization "
+                   "that keeps running statistics",
+                   main.getLoc());
   for (auto [stream, dropout] :
        llvm::enumerate(llvm::to_vector(main.getOps<nn::DropoutOp>())))
     expander.expand(dropout, static_cast<int64_t>(stream));

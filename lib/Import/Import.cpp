@@ -255,8 +255,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
         tensor.dims_size() == 0)
       report.numbers.push_back(tensor.name());
     if (value && isComputedFloat(elementOf(value)) &&
-        (typeOf(value).getNumElements() > 1 ||
-         value.getDefiningOp<nn::WeightOp>())) {
+        (tensor.dims_size() > 0 || value.getDefiningOp<nn::WeightOp>())) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
       report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));
@@ -468,6 +467,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (failed(verify(*module)))
     return failure();
   markCopies();
+  if (options.formsAreAsked && numAsInference == 0) {
+    usage("", "option as-inference: no node of the model is in training mode");
+    return failure();
+  }
   if (numAsInference > 0)
     report.notes.push_back(
         "taken as in inference: " + std::to_string(numAsInference) +

@@ -1,43 +1,49 @@
 //===- CompilationPackage.cpp - from a lowered module to a folder ---------===//
 #include "kerf/Pipelines/Compilation.h"
 
-#include "PlanDocument.h"
 #include "Timer.h"
 
-#include "kerf/Lower/Codegen.h"
-#include "kerf/Lower/Gpu.h"
-#include "kerf/Package/Package.h"
+#include "kerf/Pipelines/Passes.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace kerf;
 
+/// plan.json as it can be read later: that beside the IR, or the package's own.
+static std::string planPath(const CompilationOptions &options, StringRef path) {
+  llvm::SmallString<128> file(options.dumpDir.empty() ? path : options.dumpDir);
+  llvm::sys::path::append(file, "plan.json");
+  return file.str().str();
+}
+
 Outcome Compilation::runPackage(StringRef path, ArrayRef<Further> further,
                                 StringRef sizes) {
   Timer timer(*this, "package");
-  PackageContents contents;
-  if (Outcome outcome = makeContents(contents); outcome != Outcome::Fine)
-    return outcome;
-  std::vector<FurtherProgram> programs;
-  for (const auto &[name, compilation] : further) {
-    FurtherProgram &program = programs.emplace_back();
-    program.name = name;
-    program.module = compilation->module.get();
-    if (Outcome outcome = compilation->makeContents(program.contents);
-        outcome != Outcome::Fine) {
-      llvm::append_range(lines, compilation->lines);
-      return outcome;
-    }
-  }
-  return withDiagnostics("packaging failed", [&] {
-    return writePackage(module.get(), contents, path, programs, sizes);
-  });
-}
+  WritePackageOptions package;
+  package.output = path.str();
+  package.plan = planPath(options, path);
+  package.cpu = options.targetCpu;
+  package.cuda = options.cuda;
+  package.ptxas = options.ptxas;
+  package.hostKernels = options.hostKernels;
+  package.precision = autodiff::toString(options.precision).str();
+  package.kernelDumpDir = options.kernelDumpDir;
+  package.inPlace = options.weightsInPlace;
+  PackageRun run;
+  run.plan = &planJson;
+  run.cache = options.objectCache;
+  run.sizes = sizes.str();
+  for (const auto &[name, compilation] : further)
+    run.further.push_back(
+        {name, compilation->module.get(), &compilation->planJson});
 
-Outcome Compilation::withDiagnostics(const char *what,
-                                     llvm::function_ref<LogicalResult()> run) {
+  // Of the request are a place that is taken or a CPU that is none; of the run
+  // files that cannot be read or written.
   bool isFile = false;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -45,55 +51,15 @@ Outcome Compilation::withDiagnostics(const char *what,
     isFile |= isFileError(diagnostic);
     return success();
   });
-  if (succeeded(run()))
+  PassManager passes(context.get(), ModuleOp::getOperationName());
+  passes.enableVerifier(false); // done behind lowering, and nothing changes
+  passes.addPass(createWritePackage(package, run));
+  pipelines.push_back({"package", textOf(passes)});
+  LogicalResult result = passes.run(module.get());
+  packagingNotes = std::move(run.notes);
+  if (succeeded(result))
     return Outcome::Fine;
-  return lines.empty() ? fail(Outcome::Internal, what)
+  return lines.empty() ? fail(Outcome::Internal, "packaging failed")
          : isFile      ? Outcome::RunTimeFailure
                        : Outcome::WrongUsage;
-}
-
-Outcome Compilation::makeContents(PackageContents &contents) {
-  return withDiagnostics("code generation failed",
-                         [&] { return generate(contents); });
-}
-
-LogicalResult Compilation::generate(PackageContents &contents) {
-  if (options.cuda) {
-    GpuOptions gpu;
-    gpu.ptxas = options.ptxas;
-    gpu.dumpDir = options.kernelDumpDir;
-    FailureOr<GpuProgram> kernels = compileGpuKernels(module.get(), gpu);
-    if (mlir::failed(kernels))
-      return failure();
-    packagingNotes = std::move(kernels->notes);
-    CudaContents &cuda = contents.cuda.emplace();
-    cuda.ptx = std::move(kernels->ptx);
-    cuda.ptxVersion = kPtxVersion;
-    cuda.ptxArch = kPtxArch;
-    cuda.hostKernels = options.hostKernels;
-    contents.precision = autodiff::toString(options.precision).str();
-    for (Cubin &cubin : kernels->cubins)
-      cuda.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
-  }
-  CodegenOptions codegen;
-  codegen.cpu = options.targetCpu;
-  codegen.cache = options.objectCache;
-  codegen.kernels = !options.cuda || options.hostKernels;
-  FailureOr<Program> program = compileProgram(module.get(), codegen);
-  if (mlir::failed(program))
-    return failure();
-  contents.name = module->getSymName().value_or("").str();
-  contents.cpu = program->target.cpu;
-  contents.features = program->target.features;
-  contents.sharedObject = std::move(program->sharedObject);
-  contents.plan = planText(planJson);
-  if (const llvm::json::Object *memory = planJson.getObject("memory"))
-    if (const llvm::json::Array *devices = memory->getArray("per_device"))
-      for (const llvm::json::Value &device : *devices)
-        contents.plannedBytes.push_back(
-            device.getAsObject()
-                ? device.getAsObject()->getInteger("peak").value_or(0)
-                : 0);
-  contents.weightsInPlace = options.weightsInPlace;
-  return success();
 }

@@ -10,6 +10,7 @@
 #include "kerf/Models/Models.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Pipelines/FailPass.h"
+#include "kerf/Pipelines/Passes.h"
 #include "kerf/Pipelines/VerifyIR.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -46,6 +47,7 @@ void kerf::registerPasses() {
   registerKerfImportPasses();
   registerEmbeddedPasses();
   registerKerfLowerPasses();
+  registerKerfPipelinesPasses();
   mlir::PassPipelineRegistration<>(
       "kerf-prepare", "Local tensor functions as lowering wants them",
       [](mlir::OpPassManager &passes) { buildPreparePipeline(passes); });

@@ -112,6 +112,28 @@ template <int bits> void keepCodes(const char *from, char *to, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     to[i] = static_cast<char>(from[i] & ((1 << bits) - 1));
 }
+
+/// What NumPy calls a type; empty: nothing.
+std::string numpyName(kerf_dtype_t dtype) {
+  switch (dtype) {
+  case KERF_F32:
+    return "float32";
+  case KERF_F64:
+    return "float64";
+  case KERF_F16:
+    return "float16";
+  case KERF_BF16:
+    return "";
+  case KERF_BOOL:
+    return "bool";
+  default:
+    if (codeBits(dtype))
+      return "";
+    break;
+  }
+  std::string name = kerf_dtype_name(dtype); // i64, u8
+  return (name[0] == 'i' ? "int" : "uint") + name.substr(1);
+}
 } // namespace
 
 ConvertFn kerf::rt::exactConversion(kerf_dtype_t from, kerf_dtype_t to) {
@@ -129,4 +151,12 @@ ConvertFn kerf::rt::exactConversion(kerf_dtype_t from, kerf_dtype_t to) {
 
 bool kerf::rt::isInteger(kerf_dtype_t dtype) {
   return dtype >= KERF_I8 && dtype <= KERF_U64;
+}
+
+std::string kerf::rt::doesNotHold(kerf_dtype_t to, kerf_dtype_t from) {
+  std::string name = numpyName(to);
+  return cat(", which does not hold every ", kerf_dtype_name(from),
+             name.empty()
+                 ? ""
+                 : "; NumPy's .astype(\"" + name + "\") converts what fits");
 }

@@ -95,28 +95,6 @@ std::string typed(const InputSpec &input) {
   return text + "]";
 }
 
-/// What NumPy calls a type.
-std::string numpyName(kerf_dtype_t dtype) {
-  switch (dtype) {
-  case KERF_F32:
-    return "float32";
-  case KERF_F64:
-    return "float64";
-  case KERF_F16:
-    return "float16";
-  case KERF_BF16:
-    return "";
-  case KERF_BOOL:
-    return "bool";
-  default:
-    if (codeBits(dtype))
-      return "";
-    break;
-  }
-  std::string name = kerf_dtype_name(dtype); // i64, u8
-  return (name[0] == 'i' ? "int" : "uint") + name.substr(1);
-}
-
 std::vector<DataArray> openArrays(const std::string &path) {
   try {
     if (endsWith(path, ".npz"))
@@ -147,13 +125,8 @@ GivenInput fitting(const DataArray &array, const std::string &file,
     fits = input.shape[i] < 0 || array.shape[i] == input.shape[i];
   if (!fits)
     wrong(is);
-  if (!exactConversion(array.dtype, input.dtype)) {
-    std::string name = numpyName(input.dtype);
-    wrong(cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
-              name.empty()
-                  ? ""
-                  : "; NumPy's .astype(\"" + name + "\") converts what fits"));
-  }
+  if (!exactConversion(array.dtype, input.dtype))
+    wrong(is + doesNotHold(input.dtype, array.dtype));
   return given;
 }
 

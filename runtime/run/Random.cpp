@@ -96,3 +96,19 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed,
     });
   }
 }
+
+bool kerf::rt::fillTrainingScalar(const std::string &name, kerf_dtype_t dtype,
+                                  uint64_t seed, void *data) {
+  if (name.compare(0, 6, "train.") != 0)
+    return false;
+  if (dtype == KERF_F32) {
+    float value = name == "train.learning_rate" ? 0.0f : 1.0f;
+    std::memcpy(data, &value, sizeof(value));
+    return true;
+  }
+  if (dtype != KERF_I64)
+    return false;
+  int64_t value = name == "train.seed" ? static_cast<int64_t>(seed) : 1;
+  std::memcpy(data, &value, sizeof(value));
+  return true;
+}

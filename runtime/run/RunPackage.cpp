@@ -177,10 +177,18 @@ void Runner::readInputs() {
     usage(error);
   if (!findSizes(dims, options.dims, specs, given, sizes, error))
     usage(error);
+  if (options.mustDraw &&
+      std::all_of(given.begin(), given.end(),
+                  [](const auto &input) { return input.has_value(); }))
+    usage(given.empty() ? "option random-inputs, option seed: there is no "
+                          "input that could be drawn"
+                        : "option random-inputs, option seed: every input is "
+                          "given, none is left to draw");
   if (!options.drawsInputs)
     if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);
   openProgram();
+  bool learnsNothing = false;
   for (size_t i = 0; i < specs.size(); ++i) {
     kerf_tensor_info_t info;
     check(kerf_package_input(package.get(), static_cast<int32_t>(i), &info));
@@ -199,10 +207,19 @@ void Runner::readInputs() {
     tensor.dtype = info.dtype;
     tensor.shape = shapeOf(info);
     tensor.data.resize(info.bytes);
+    if (fillTrainingScalar(info.name, info.dtype, options.seed,
+                           tensor.data.data())) {
+      learnsNothing |= std::strcmp(info.name, "train.learning_rate") == 0;
+      continue;
+    }
     fillRandom(info.name, options.seed, info.dtype,
                static_cast<int64_t>(info.bytes / kerf_dtype_size(info.dtype)),
                info.range_low, info.range_high, tensor.data.data());
   }
+  if (learnsNothing && !options.quiet)
+    say(err, "note: a training step, run with learning rate 0, so that no "
+             "parameter changes; option input train.learning_rate=NUMBER is "
+             "another one\n");
 }
 
 /// Goes on with the program for the sizes that rank 0 has found.
@@ -433,10 +450,10 @@ void Runner::run() {
     }
   }
   if (job.leads()) {
+    if (!options.inject.empty())
+      usage(unmetFault(options.inject));
     writeFiles();
     printSummary();
-    if (!options.inject.empty())
-      say(err, "note: " + noteUnmetFault(options.inject) + "\n");
   }
   if (ended) {
     say(err, cat("note: ended by Ctrl-C after ", stepSeconds.size(), " of ",
@@ -446,7 +463,7 @@ void Runner::run() {
 }
 } // namespace
 
-std::string kerf::rt::noteUnmetFault(const std::string &inject) {
+std::string kerf::rt::unmetFault(const std::string &inject) {
   return cat("option inject=", inject,
              " has had no effect: the run ended before "
              "that rank started so many collectives (both count from 0)");

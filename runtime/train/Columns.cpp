@@ -65,7 +65,7 @@ ConvertFn requireExact(const DataSet &data, const DataArray &array,
   bad(data,
       cat("array \"", array.name, "\" is ", typed(array.dtype, array.shape),
           ", input \"", input.name, "\" expects ", kerf_dtype_name(input.dtype),
-          ", which does not hold every ", kerf_dtype_name(array.dtype)));
+          doesNotHold(input.dtype, array.dtype)));
 }
 
 Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {

@@ -451,7 +451,7 @@ void Trainer::finish() {
   evaluate();
   printSummary();
   if (!options.inject.empty())
-    note(noteUnmetFault(options.inject));
+    throw Error(KERF_INVALID_ARGUMENT, unmetFault(options.inject));
 }
 
 void Trainer::run() {

@@ -106,5 +106,9 @@ for page in PAGES:
 for entry in NOT_RUN:
     checks.expect(f"{entry[0]} has what is not run: {entry[1]}", entry in passed_over)
     print(f"not run: {entry[0]} {entry[1]}: {entry[2]}")
+readme = (ROOT / "README.md").read_text().splitlines()
+first = next((number for number, line in enumerate(readme, 1) if line.startswith("$ ")), 1000)
+checks.expect("README.md is a page of 90 lines, whose first result begins in its first half", len(readme) <= 90 and first <= 45,
+              f"  {len(readme)} lines, first result in {first}")
 checks.expect("commands are found", count > 20, f"  {count}")
 checks.finish()

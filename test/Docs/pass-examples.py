@@ -124,8 +124,9 @@ for td, record in passes:
     checks.expect(f"{argument} has a test of its name", tested_alone(phase, argument),
                   f"  no test/{phase}/**/{argument.removeprefix('kerf-')}.mlir runs it alone")
     shown = blocks(record["description"])
-    # What kerf-apply-plan does, its file says.
-    checks.expect(f"{argument} has an example", shown or argument.startswith("kerf-verify-") or argument == "kerf-apply-plan",
+    # What kerf-apply-plan does, its file says; what kerf-write-package writes is no IR.
+    checks.expect(f"{argument} has an example", shown or argument.startswith("kerf-verify-") or
+                  argument in ("kerf-apply-plan", "kerf-write-package"),
                   f"  its description in {td.relative_to(SOURCE)} has no ```mlir block")
     for number, text in enumerate(shown):
         name = f"{argument} {number + 1}"

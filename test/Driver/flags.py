@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 
+import numpy as np
+
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, expect_error, fresh_folder, kerf
 
@@ -77,6 +79,37 @@ checks.expect("--help of --ptxas", "$KERF_PTXAS" in shown, shown)
 shown = kerf("verify", "--help").stdout
 checks.expect("--help", "--reference" in shown and "--without" not in shown and "--damage" not in shown and "Test only" not in shown, shown)
 
+# What would change nothing.
+trained = models.parent / "training/mlp/model.onnx"
+step = ["plan", trained, "--dim=batch=8", "--train", "--loss=cross_entropy(logits,labels)"]
+given = out / "x.npy"
+np.save(given, np.zeros((8, 32), np.float32))
+for tool, first in (("kerf", ["run", mlp, "--dim=batch=8"]), ("kerf-run", [package])):
+    expect_error(checks, f"{tool}: type of no files", [*first, "--seed=1", "--output-dtype=f32"], 2, ["--output-dtype", "--output-dir"], tool=tool)
+    expect_error(checks, f"{tool}: a fault that strikes nothing", [*first, "--seed=1", "--inject=rank=0,collective=99,fault=die"], 2,
+                 ["error: --inject=rank=0,collective=99,fault=die has had no effect"], tool=tool)
+    expect_error(checks, f"{tool}: what ranks are, twice", [*first, "--seed=1", "--processes", "--ranks=threads"], 2, ["--ranks"], tool=tool)
+    for flag in ("--seed=1", "--random-inputs"):
+        expect_error(checks, f"{tool}: nothing to draw, {flag}", [*first, f"--input={given}", flag], 2, ["every input is given, none is left to draw"], tool=tool)
+for name, arguments, said in (
+        ("verify: nothing to draw", ["verify", mlp, f"--input={given}", "--seed=1"], "--seed: every input is given"),
+        ("verify: processes", ["verify", mlp, "--dim=batch=8", "--processes"], "unknown argument --processes"),
+        ("plan --seed", ["plan", mlp, "--dim=batch=8", "--seed=1"], "--seed: nothing is drawn here but with --solver=random"),
+        ("compile --seed", ["compile", mlp, "--dim=batch=8", "--seed=1", "-o", out / "x.kerf"], "--seed: nothing is drawn here"),
+        ("generate --seed", ["generate", models / "decoder-small/model.onnx", "--prompt-ids=1,2", "--tokens=2", "--seed=1"], "--seed: no id is drawn at --temperature=0"),
+        ("a plan and --cost-model", ["plan", mlp, "--dim=batch=8", "--plan=x", "--cost-model=article"], "--cost-model"),
+        ("a schedule of one device", [*step, "--schedule=1f1b"], "--schedule is of a pipeline, which takes several devices"),
+        ("a schedule of one stage", [*step, "--devices=2", "--mesh=dp=2", "--schedule=1f1b"], "--schedule is of a pipeline, and --mesh=dp=2 has one stage"),
+        ("a schedule without stages", [*step, "--devices=4", "--mesh=dp=2,pp=1", "--schedule=1f1b"], "--mesh=dp=2,pp=1 has one stage"),
+        ("no BatchNormalization", [*step, "--batch-norm=frozen"], "--batch-norm: the model has no BatchNormalization"),
+        ("no training mode", ["run", mlp, "--dim=batch=8", "--seed=1", "--as-inference"], "--as-inference: no node of the model is in training mode"),
+        ("inspect, no training mode", ["inspect", mlp, "--dim=batch=8", "--as-inference"], "--as-inference: no node"),
+        ("explain -q", ["plan", mlp, "--dim=batch=8", "--explain=x", "-q"], "-q: the answer to --explain is printed")):
+    expect_error(checks, name, arguments, 2, [said])
+for flags in (["--devices=2"], ["--devices=2", "--mesh=pp=2"], ["--machine=h100-4", "--mesh=dp=2"]):
+    known = kerf(*step, "--schedule=gpipe", "--micro-batches=2", *flags, "-q")
+    checks.expect(f"a schedule with {flags}", known.returncode == 0, known.stderr)
+
 # What is for GPUs, or for training, or decided by a plan already, does nothing elsewhere.
 for flag in ("--ptxas=none", "--host-kernels", "--kernel-dump-dir=k"):
     expect_error(checks, f"CPU and {flag}", ["run", mlp, "--dim=batch=8", "--seed=1", flag], 2, [f"{flag.split('=')[0]} is for GPUs"])
@@ -87,6 +120,7 @@ checks.expect("a plan", kerf("plan", mlp, *staged, "-q", "-o", out / "plan.json"
 for flags, said in ((["--micro-batches=4"], "--micro-batches is 4, .*plan.json has 2"), (["--micro-batches=1"], "--micro-batches is 1"),
                     (["--mesh=tp=2"], "--mesh"), (["--deadline=3"], "--deadline"), (["--memory-limit=1GiB"], "--memory-limit")):
     expect_error(checks, f"plan and {flags}", ["run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", *flags], 2, [said])
+expect_error(checks, "report -q", ["report", out / "plan.json", "-q"], 2, ["-q: kerf report prints"])
 checks.expect("plan and the same", kerf("run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", "--micro-batches=2").returncode == 0)
 
 # A machine has devices: all of them, unless --devices says otherwise.

@@ -98,6 +98,13 @@ expect_measured("HOME/.cache", run("--devices=2", HOME=OUT / "home"), OUT / "hom
 quiet = run("--devices=2", "-q", XDG_CACHE_HOME=OUT / "quiet")
 expect_silent("-q", quiet)
 
+# Many more ranks than cores are planned for the preset.
+most = max(16, 4 * len(os.sched_getaffinity(0)))
+many = run(f"--devices={2 * most}", "--mesh=dp=8", "--threads=1", XDG_CACHE_HOME=OUT / "many")
+checks.expect("too many to measure", many.returncode == 0 and not list((OUT / "many").glob("kerf/*.json")) and many.stderr.startswith(
+    f"note: {2 * most} ranks are planned for the preset cpu: a host of "), many.stderr)
+checks.expect("-q of it", run(f"--devices={2 * most}", "--mesh=dp=8", "--threads=1", "-q", XDG_CACHE_HOME=OUT / "many").stderr == "")
+
 # A refused request measures nothing.
 bad = run("--devices=2", "--mesh=dp=two", XDG_CACHE_HOME=OUT / "refused")
 checks.expect("wrong flags come first", bad.returncode == 2 and not (OUT / "refused").exists(), bad.stderr)

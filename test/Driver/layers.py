@@ -15,41 +15,48 @@ checks = Checks()
 GPT2 = ["plan", INPUTS / "graphs/gpt2-124m/model.onnx", "--dim=batch=8", "--machine=h100-8"]
 
 
+def said(*arguments):
+    """stdout of a command, in which no line is too long, with what was broken for that in one line again."""
+    result = kerf(*arguments)
+    checks.expect(f"{' '.join(map(str, arguments[2:]))}: columns", "-v" in arguments or max(map(len, result.stdout.splitlines() or [""])) <= 120,
+                  result.stdout)
+    return re.sub(r"\n(?: {10}| {6})(?=\S)", " ", result.stdout)
+
+
 def plan(name, *flags):
-    result = kerf(*GPT2, *flags, "-o", OUT / f"{name}.json")
-    checks.expect(f"{name} is planned", result.returncode == 0, result.stderr)
-    return result.stdout
+    text = said(*GPT2, *flags, "-o", OUT / f"{name}.json")
+    checks.expect(f"{name} is planned", (OUT / f"{name}.json").exists())
+    return text
 
 
 searched, given = plan("searched"), plan("given", "--mesh=dp=2,tp=4")
 for text, name in ((searched, "searched"), (given, "given")):
     checks.expect(f"{name} fits a screen", len(text.splitlines()) <= 48, text)
-    checks.expect(f"{name}: lines are no longer than needed", max(map(len, text.splitlines())) <= 200, text)
 checks.expect("which cut, and why", re.search(r"^cut       x cuts the data, and every device of it has all parameters\n"
                                               r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute; the busiest rank sends 0 B$", searched, re.M), searched)
 checks.expect("the runner-up", re.search(r"^else      the runner-up, .*, would take (as long|[0-9.]+ .s, [0-9.]+ times as long)$", searched, re.M), searched)
 checks.expect("an axis that cuts parameters", re.search(r"^cut       dp cuts the data.*; tp cuts \d+ of \d+ parameters \(", given, re.M), given)
-tight = kerf("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-8", "--memory-limit=1MiB", "-v").stdout
+tight = said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-8", "--memory-limit=1MiB", "-v")
 named = re.search(r"^else      the runner-up, (.*), would take .*, if it fits: it is predicted to need (\S+ MiB) per device$", tight, re.M)
 checks.expect("a runner-up that may not fit", named and re.search(
     rf"^  {re.escape(named[1])} .* memory {re.escape(named[2])}, above the limit", tight, re.M), tight)
-idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3").stdout
+idle = said("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3")
 checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
-some = kerf("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=2", "--devices=2", "--objective=volume", "--mesh=tp=2").stdout
+some = said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=2", "--devices=2", "--objective=volume", "--mesh=tp=2")
 checks.expect("an axis that cuts a part of the model, and no input", re.search(
     r"^cut       tp cuts \d+ of 64 values that are computed \(node_\w+ along dimension 1, of 16, \.\.\.\), all its devices compute the rest, "
     r"and every device of it has all parameters$", some, re.M), some)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)
 checks.expect("rows are left out", "kinds (-v)" in given or "more meshes (-v)" in searched, given)
 small = ["plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=8", "--machine=h100-8"]
-short, full = kerf(*small).stdout, kerf(*small, "-v").stdout
+short, full = said(*small), said(*small, "-v")
 value = "model.transformer.h.1.mlp.c_fc.weight  "
 checks.expect("-v has every value", value in full and value not in short, full[:2000])
 checks.expect("-v says what the pure cuts are", "if it were cut one way alone" in full and "article: each device to every other one" in full
               and "cut one way alone" not in given, full[-3000:])
 
 # What keeps meshes from having a plan is said once per reason.
-tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB", "--deadline=3").stdout
+tight = said(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB", "--deadline=3")
 reasons = [line for line in tight.splitlines() if line.endswith(": predicted to need more memory than the limit")]
 checks.expect("too much memory, once, with how much", len(reasons) == 1 and re.search(r"\(\d+ KiB\); .*(\(\d+ KiB\)|\.\.\.): ", reasons[0]), tight)
 
@@ -62,15 +69,15 @@ checks.expect("diff of layers", re.search(r'^  node_layer_norm_1-24  \{"x"\}, \{
 # one; the parts of a step are all of it.
 STEP = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
 step = ["plan", INPUTS / "training/mlp/model.onnx", "--dim=batch=4096", *STEP]
-cut = kerf(*step, "--devices=2", "--mesh=tp=2").stdout
+cut = said(*step, "--devices=2", "--mesh=tp=2")
 found = re.search(r"tp cuts (\d+) of (\d+) parameters .*\n(?:.*\n)*trained   (\d+) parameters of", cut)
 checks.expect("parameters of the model alone", found and 0 < int(found[1]) <= int(found[2]) == int(found[3]), cut)
-whole = kerf(*step, "--devices=2", "--mesh=dp=2").stdout
+whole = said(*step, "--devices=2", "--mesh=dp=2")
 checks.expect("a buffer of several gradients", re.search(r"1 x all_reduce over dp, .* gradient: .*  \(\S+ and [1-9]\d* more\)$", whole, re.M), whole)
-one = kerf(*step, "--devices=1").stdout
+one = said(*step, "--devices=1")
 checks.expect("one device", "nothing cut on 1 device of cpu" in one, one)
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
-staged = kerf(*step, "--devices=2", "--mesh=pp=2", "--micro-batches=4").stdout
+staged = said(*step, "--devices=2", "--mesh=pp=2", "--micro-batches=4")
 why = re.search(r"^why       of (.*) predicted for a step, (.*); the busiest", staged, re.M)
 seconds = [float(number) * UNITS[unit] for number, unit in re.findall(r"([0-9.]+) ([num]?s)\b", why[1] + " " + why[2])] if why else [0]
 checks.expect("the parts of a step are all of it", "idle, while stages wait" in staged and abs(sum(seconds[1:]) - seconds[0]) < 0.01 * seconds[0], staged)
@@ -85,7 +92,7 @@ checks.expect("the plan is the first", first["mesh"].items() <= plan_json["mesh"
 def runner_up(name, *others):
     plan_json["runners_up"] = [first, *others]
     (OUT / f"{name}.json").write_text(json.dumps(plan_json))
-    return kerf("report", OUT / f"{name}.json").stdout
+    return said("report", OUT / f"{name}.json")
 
 
 other = {"mesh": {"q": 8}, "micro_batches": 1, "status": "infeasible", "reason": "nothing fits"}

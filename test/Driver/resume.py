@@ -6,6 +6,7 @@
 # RUN: %python %s %t %inputs
 import filecmp
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -70,7 +71,14 @@ for name, (model, sizes, cut, rest) in CASES.items():
     pipelines = dict(line.split(None, 1) for line in result.stdout.splitlines())
     files = {path.stem.split("-")[1]: path for path in dumps.glob("*.mlir")}
     phases = sorted(files, key=lambda phase: files[phase])
-    checks.expect(f"{name}: pipelines", sorted(pipelines) == sorted(phases), f"{sorted(pipelines)} {phases}")
+    checks.expect(f"{name}: pipelines", sorted(pipelines) == sorted([*phases, "package"]), f"{sorted(pipelines)} {phases}")
+    packed = out / f"{name}-packed.kerf"
+    written = pipelines["package"].replace(str(package), str(packed))
+    process = subprocess.run(["kerf-opt", files["lower"], f"--pass-pipeline={written}", "-o", os.devnull], capture_output=True, text=True)
+    checks.expect(f"{name}: {written}", process.returncode == 0 and packed.exists(), process.stderr[:2000])
+    if packed.exists():
+        differ = same_package(package, packed)
+        checks.expect(f"{name}: the package that kerf-opt writes", not differ, f"{differ} differ")
 
     is_whole = "--all" in sys.argv or name in ("gpt2", "training")
     for phase in phases if is_whole else phases[::2]:

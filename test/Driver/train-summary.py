@@ -22,5 +22,5 @@ checks.expect("what was done", (summary.get("steps"), summary.get("batch_size"),
 checks.expect("losses", 0 < summary.get("last_loss", 0) != summary.get("first_loss", 0) > 0, summary)
 run = kerf(*TRAIN, "--steps=1", "--inject=rank=0,collective=9,fault=die")
 checks.expect("one step", run.stdout.startswith("trained 1 step: loss ") and run.stdout.endswith(" 0 B sent per rank and step\n"), run.stdout)
-checks.expect("no fault", run.returncode == 0 and "note: --inject=rank=0,collective=9,fault=die has had no effect" in run.stderr, run.stderr)
+checks.expect("no fault", run.returncode == 2 and "error: --inject=rank=0,collective=9,fault=die has had no effect" in run.stderr, run.stderr)
 checks.finish()

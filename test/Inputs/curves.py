@@ -35,7 +35,9 @@ MESHES = {
 # These models are so small that the fastest plan leaves an axis idle; what says how the axis divides the work instead.
 PINS = {("mlp", "tp"): ("--shard=layers.0.weight=[{tp},{}]", "--shard=layers.1.weight=[{},{tp}]"),
         **{(name, "dp=2,tp=2,pp=2"): ("--shard=fc1.weight=[{tp},{}]", "--shard=fc2.weight=[{},{tp}]")
-           for name in ("conv-batch-norm", "conv-max-pool")}}
+           for name in ("conv-batch-norm", "conv-max-pool")},
+        ("llama", "dp=2,tp=2,pp=2"): ("--shard=blocks.[01].up.weight=[{tp},{}]", "--shard=blocks.[01].gate.weight=[{tp},{}]",
+                                      "--shard=blocks.[01].down.weight=[{},{tp}]")}
 # Where the same bits are asked for twice: the threads of a rank, by mesh.
 AGAIN = {"": 2, "dp=2": 1, "pp=2": 2, "dp=2,tp=2": 1, "tp=2,pp=2": 2}
 MESHES["bf16"] = [ONE, (2, "dp=2", 1, ()), (2, "tp=2", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",)),

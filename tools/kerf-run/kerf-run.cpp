@@ -105,7 +105,8 @@ int main(int argc, char **argv) {
   app.add_option("--output-dtype", outputType,
                  "of these files: model (as computed), or f32 for outputs of "
                  "16 bits")
-      ->check(CLI::IsMember({"model", "f32"}));
+      ->check(CLI::IsMember({"model", "f32"}))
+      ->needs("--output-dir");
   app.add_option("--stats", options.statsFile, "write run.json (kerf.run/1)");
   app.add_option("--trace", options.traceFile,
                  "write a Chrome trace of the last step");
@@ -145,6 +146,7 @@ int main(int argc, char **argv) {
   }
   processes |= ranks == "processes";
   options.drawsInputs |= seed->count() != 0;
+  options.mustDraw = options.drawsInputs;
   options.widenOutputs = outputType == "f32";
   if (kerf::rt::insideJob()) {
     if (processes) {

@@ -38,7 +38,9 @@ static void requireFaultless(ImportReport report) {
 }
 
 int kerf::tool::inspect(const Options &options) {
-  Compilation compilation(shapesAlone(options));
+  CompilationOptions compile = shapesAlone(options);
+  Progress progress(options, compile);
+  Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runImport();
   const ImportReport &report = compilation.getImportReport();
   // The report has facts even if the model is refused.
@@ -169,7 +171,11 @@ int kerf::tool::compile(const Options &options) {
   if (stopAfter(compilation, options))
     return kFine;
   require(compilation, compilation.runUntil("lower"));
+  if (options.promptTokens > 0)
+    progress.enter("compiling the program of prompts");
   auto prompt = compilePrompt(options, compilation);
+  if (!options.openSizes.empty())
+    progress.enter("compiling for other sizes");
   OtherSizes others = compileOtherSizes(options);
   std::vector<Compilation::Further> further;
   if (prompt)

@@ -271,7 +271,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
-  addRanks(*sub, options);
+  addThreads(*sub, options);
   CLI::Option *trained = addTrain(sub);
   sub->add_option("--steps", options.steps, "Steps of training to compare")
       ->check(atLeast(1))
@@ -333,7 +333,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     if (command == run || command == generate)
       options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                       *app.get_subcommand("plan"), options);
-    refuseIdle(options, options.train || command == train);
+    refuseIdle(options, command);
     takeSizes(options, /*takesSizes=*/command == compile);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != generate && command != train) {

@@ -21,6 +21,11 @@ int train(const Options &options);
 int report(const Options &options);
 int calibrate(const Options &options);
 
+/// Throws where a flag would change nothing: one for GPUs without any, for
+/// training without it, for pipelines of a mesh without stages, for drawing
+/// what is not drawn, or one that leaves a command without output.
+void refuseIdle(const Options &options, int (*command)(const Options &));
+
 /// Runs `kerf ARGUMENTS...` (argv[0] is the program's name) and returns its
 /// exit code. Throws nothing; may be called repeatedly in one process, by one
 /// thread at a time.

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Explain.h"
+#include "Output.h"
 #include "PlanReport.h"
 #include "Report.h"
 #include "Table.h"
@@ -223,7 +224,10 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
 void kerf::tool::printExplanation(llvm::raw_ostream &out,
                                   const Compilation &compilation,
                                   bool verbose) {
-  Text(compilation).print(out, verbose);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  Text(compilation).print(stream, verbose);
+  out << (verbose ? text : fitLines(text));
 }
 
 static json::Object opObject(const plan::OpName &op) {

@@ -3,7 +3,9 @@
 // The preset `cpu` is one CPU for all; a plan that runs here is made for the
 // CPU that is here. Measured once for each number of ranks and threads, and
 // again when Kerf or the host is another one: the file's name has a hash of
-// both. A file that cannot be read as such a machine is measured again.
+// both. A file that cannot be read as such a machine is measured again. Many
+// more ranks than cores take turns, so that measuring them takes minutes and
+// says little of the machine: these are planned for the preset.
 //
 //===----------------------------------------------------------------------===//
 #include "Cache.h"
@@ -85,6 +87,15 @@ void kerf::tool::takeHostMachine(Options &options, const std::string &folder) {
     return;
   }
   cost::HostInfo host = cost::thisHost();
+  if (int64_t most = std::max<int64_t>(16, 4 * host.cores); ranks > most) {
+    options.machine = "cpu";
+    if (!options.quiet)
+      llvm::errs() << llvm::formatv(
+          "note: {0} ranks are planned for the preset cpu: a host of {1} cores "
+          "is measured for at most {2}\n",
+          ranks, host.cores, most);
+    return;
+  }
   int64_t threads = options.threads > 0
                         ? options.threads
                         : std::max<int64_t>(host.cores / ranks, 1);

@@ -158,8 +158,8 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   // A given plan is not searched: options of the search are refused.
   for (const char *name :
-       {"--mesh", "--shard", "--solver", "--objective", "--memory-limit",
-        "--deadline", "--recompute", "--zero"})
+       {"--mesh", "--shard", "--solver", "--objective", "--cost-model",
+        "--memory-limit", "--deadline", "--recompute", "--zero"})
     app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option("--fail-phase", o.failPhase, "Let a phase fail")
       ->group(kTestOnly);
@@ -258,12 +258,14 @@ void kerf::tool::addRunning(CLI::App &app, Options &o) {
   app.add_flag("--random-inputs", o.randomInputs,
                "Draw inputs that are not given, as --seed=S does")
       ->group(group);
-  app.add_option("--output-dir", o.outputDir, "Write each output as NAME.npy")
-      ->group(group);
+  CLI::Option *folder = app.add_option("--output-dir", o.outputDir,
+                                       "Write each output as NAME.npy")
+                            ->group(group);
   app.add_option("--output-dtype", o.outputType,
                  "Of these files: model (default, as computed), or f32 for "
                  "outputs of 16 bits")
       ->check(CLI::IsMember({"model", "f32"}))
+      ->needs(folder)
       ->group(group);
   app.add_option("--stats", o.stats, "Write run.json")->group(group);
   app.add_option("--trace", o.trace, "Write a Chrome trace of the last step")
@@ -274,7 +276,7 @@ void kerf::tool::addRunning(CLI::App &app, Options &o) {
       ->group(group);
 }
 
-void kerf::tool::addRanks(CLI::App &app, Options &o) {
+void kerf::tool::addThreads(CLI::App &app, Options &o) {
   const char *group = "Running";
   app.add_option("--threads", o.threads,
                  "Threads per rank, for what is worth them (default: the cores "
@@ -284,15 +286,23 @@ void kerf::tool::addRanks(CLI::App &app, Options &o) {
   app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")
       ->check(positiveAndFinite())
       ->group(group);
-  app.add_option("--ranks", o.ranks,
-                 "What ranks are where no launcher has started processes: "
-                 "auto (processes for several GPUs, else threads), threads, "
-                 "processes")
-      ->check(CLI::IsMember({"auto", "threads", "processes"}))
-      ->group(group);
+}
+
+void kerf::tool::addRanks(CLI::App &app, Options &o) {
+  const char *group = "Running";
+  addThreads(app, o);
+  CLI::Option *ranks =
+      app.add_option(
+             "--ranks", o.ranks,
+             "What ranks are where no launcher has started processes: "
+             "auto (processes for several GPUs, else threads), threads, "
+             "processes")
+          ->check(CLI::IsMember({"auto", "threads", "processes"}))
+          ->group(group);
   app.add_flag_callback(
          "--processes", [&o] { o.ranks = "processes"; },
          "A process of this host for each rank: --ranks=processes")
+      ->excludes(ranks)
       ->group(group);
   app.add_option("--inject", o.inject,
                  "Fail on purpose, to test: rank=1,collective=3,fault=die")

@@ -141,6 +141,8 @@ void addInputs(CLI::App &app, Options &options);
 /// What `run` alone makes of outputs and of inputs that are missing.
 void addRunning(CLI::App &app, Options &options);
 /// Threads and deadlines of ranks.
+void addThreads(CLI::App &app, Options &options);
+/// These, and what ranks are.
 void addRanks(CLI::App &app, Options &options);
 /// A program for prompts: `compile` and `generate`.
 void addPrompt(CLI::App &app, Options &options);

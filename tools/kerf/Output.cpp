@@ -20,6 +20,38 @@ void PrintableStream::write_impl(const char *data, size_t size) {
   rest = std::move(later);
 }
 
+std::string kerf::tool::fitLines(llvm::StringRef text) {
+  constexpr size_t kColumns = 120;
+  std::string result;
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    bool isEnded = line.size() < text.size();
+    text = rest;
+    // Behind the name that a line of text begins with, or below a row.
+    size_t blanks = line.size() - line.ltrim(' ').size();
+    std::string indent(blanks == 0 ? 10 : blanks + 4, ' ');
+    std::string begun;
+    while (begun.size() + line.size() > kColumns) {
+      size_t word = line.size() - line.ltrim(' ').size();
+      size_t room = kColumns - begun.size(), at = line.rfind(' ', room + 1);
+      // What stands apart at the end, "  (node, ...)", stays together.
+      if (size_t apart = line.rfind("  (");
+          apart != llvm::StringRef::npos && apart > word && apart <= room &&
+          indent.size() + line.size() - apart <= kColumns)
+        at = apart;
+      if (at == llvm::StringRef::npos || at < word) // longer than a line
+        at = line.find(' ', word);
+      if (at == llvm::StringRef::npos)
+        break;
+      result += begun + line.take_front(at).rtrim(' ').str() + "\n";
+      line = line.drop_front(at).ltrim(' ');
+      begun = indent;
+    }
+    result += begun + line.str() + (isEnded ? "\n" : "");
+  }
+  return result;
+}
+
 bool kerf::tool::finishOutput() {
   llvm::outs().flush();
   std::error_code code = llvm::outs().error();

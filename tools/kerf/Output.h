@@ -25,6 +25,10 @@ private:
   std::string rest; ///< the beginning of a character
 };
 
+/// Lines of at most 120 columns: longer ones go on in the next, indented, from
+/// the last blank that fits. What has no blank stays as long as it is.
+std::string fitLines(llvm::StringRef text);
+
 /// Flushes stdout; false, with an error printed, if something of it was lost.
 bool finishOutput();
 

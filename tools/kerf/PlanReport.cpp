@@ -7,6 +7,7 @@
 
 #include "Layers.h"
 #include "Options.h"
+#include "Output.h"
 #include "Report.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -237,9 +238,10 @@ template <typename Lines> static size_t widthOf(const Lines &lines) {
   return width;
 }
 
-/// Some of a list, with what it begins with.
-static std::string someOf(const std::vector<std::string> &items) {
-  constexpr size_t kMaxLetters = 140;
+/// Some of a list, with what it begins with: what fits the line behind a key of
+/// `width` columns.
+static std::string someOf(const std::vector<std::string> &items, size_t width) {
+  const size_t kMaxLetters = width < 70 ? 110 - width : 40;
   std::string text;
   for (const std::string &item : items) {
     bool isFirst = &item == &items.front();
@@ -295,8 +297,8 @@ void Printer::printCuts() {
     out << "\nparameters, by how their dimensions are cut\n";
   size_t width = widthOf(llvm::ArrayRef(lines).take_front(kRows));
   for (const auto &[sharding, items] : llvm::ArrayRef(lines).take_front(kRows))
-    out << "  " << llvm::left_justify(sharding, width) << " " << someOf(items)
-        << "\n";
+    out << "  " << llvm::left_justify(sharding, width) << " "
+        << someOf(items, width) << "\n";
   printMore(lines.size(), kRows, "kind", "kinds");
   std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> sorted(
       kinds.begin(), kinds.end());
@@ -406,8 +408,8 @@ void Printer::printRunnersUp() {
   for (const auto &[reason, names] : reasons)
     if (++all <= kRows || verbose) {
       ++said;
-      out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names)) << ": "
-          << reason << "\n";
+      out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names, 0))
+          << ": " << reason << "\n";
     }
   printMore(all, said, "reason", "reasons");
 }
@@ -437,5 +439,8 @@ void Printer::print() {
 
 void kerf::tool::printPlan(llvm::raw_ostream &out, const json::Object &plan,
                            bool verbose) {
-  Printer(out, plan, verbose).print();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  Printer(stream, plan, verbose).print();
+  out << (verbose ? text : fitLines(text));
 }

@@ -49,7 +49,7 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
   if (rt::insideJob() && !::isatty(2))
     return;
   compile.plan.stop = &searchStopped;
-  compile.onPhase = [this](llvm::StringRef name) { begin(name.str()); };
+  compile.onPhase = [this](llvm::StringRef name) { enter(name.str()); };
   compile.plan.progress = [this](const plan::PlanProgress &now) {
     std::lock_guard<std::mutex> lock(mutex);
     // Other ways to train, or to keep the limit, are looked at from the start.
@@ -58,6 +58,16 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
       ++round;
     search = now;
   };
+  start(options);
+}
+
+Progress::Progress(const Options &options)
+    : isVolume(false), hasDeadline(false), noteAfterSeconds(options.noteAfter) {
+  if (!rt::insideJob() || ::isatty(2))
+    start(options);
+}
+
+void Progress::start(const Options &options) {
   if (options.quiet)
     return;
   if (::isatty(2))
@@ -67,7 +77,7 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
 }
 
 Progress::~Progress() {
-  begin("");
+  enter("");
   if (!thread.joinable())
     return;
   {
@@ -88,7 +98,7 @@ void Progress::finish() const {
                     "what was not\n");
 }
 
-void Progress::begin(const std::string &name) {
+void Progress::enter(const std::string &name) {
   std::lock_guard<std::mutex> lock(mutex);
   if (isShown)
     std::fputs("\r\033[K", stderr);

@@ -22,17 +22,21 @@
 
 namespace kerf::tool {
 
-/// Lives as long as the compilation whose options it was attached to. On a
-/// terminal it shows a line that it wipes, elsewhere a phase that takes long is
-/// noted. SIGINT is taken with or without a terminal, but in a job, whose
-/// signals are others'.
+/// Lives as long as the compilation whose options it was attached to, if any;
+/// there is one at a time. On a terminal it shows a line that it wipes,
+/// elsewhere a phase that takes long is noted. SIGINT is taken with or without
+/// a terminal, but in a job, whose signals are others'.
 class Progress {
 public:
   Progress(const Options &options, CompilationOptions &compile);
+  /// Of phases that are no compilation's: those that are entered.
+  explicit Progress(const Options &options);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
+  /// A phase begins, under this name or the word for it; empty: none is left.
+  void enter(const std::string &phase);
   /// Says that Ctrl-C has ended the search, if it has.
   void finish() const;
   /// Whether it has.
@@ -40,7 +44,7 @@ public:
 
 private:
   class Interrupt;
-  void begin(const std::string &name);
+  void start(const Options &options);
   void show();
   void note();
   std::string line(double seconds) const;

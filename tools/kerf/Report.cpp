@@ -207,26 +207,30 @@ kerf::tool::collectiveRows(const json::Object &root) {
 }
 
 void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
   const json::Object *communication = run.getObject("communication");
-  out << "model     " << textAt(run.getObject("model"), "name") << "\n"
-      << "mesh      " << meshText(run.getObject("mesh")) << " on "
-      << plural(int64_t(numberAt(&run, {"devices"})), "device") << ", "
-      << plural(int64_t(numberAt(&run, {"threads_per_rank"})), "thread")
-      << " each\n"
-      << "step      " << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
-      << " (median of " << int64_t(numberAt(&run, {"repeat"}))
-      << "): " << stepText(run.getObject("time"), kOtherOfRun)
-      << "\n\ncommunication  "
-      << formatBytes(numberAt(communication, {"bytes_per_rank"}))
-      << " sent by the busiest rank, "
-      << formatBytes(numberAt(communication, {"total_bytes"}))
-      << " by all; planned "
-      << formatBytes(numberAt(communication, {"planned_bytes_per_rank"}))
-      << "\n";
+  stream << "model     " << textAt(run.getObject("model"), "name") << "\n"
+         << "mesh      " << meshText(run.getObject("mesh")) << " on "
+         << plural(int64_t(numberAt(&run, {"devices"})), "device") << ", "
+         << plural(int64_t(numberAt(&run, {"threads_per_rank"})), "thread")
+         << " each\n"
+         << "step      "
+         << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
+         << " (median of " << int64_t(numberAt(&run, {"repeat"}))
+         << "): " << stepText(run.getObject("time"), kOtherOfRun)
+         << "\n\ncommunication  "
+         << formatBytes(numberAt(communication, {"bytes_per_rank"}))
+         << " sent by the busiest rank, "
+         << formatBytes(numberAt(communication, {"total_bytes"}))
+         << " by all; planned "
+         << formatBytes(numberAt(communication, {"planned_bytes_per_rank"}))
+         << "\n";
   for (const CollectiveRow &row : collectiveRows(run))
-    out << "  " << row.count << " x " << row.what << ": "
-        << formatBytes(row.bytes) << " per rank, " << formatSeconds(row.seconds)
-        << "  (" << row.examples() << ")\n";
+    stream << "  " << row.count << " x " << row.what << ": "
+           << formatBytes(row.bytes) << " per rank, "
+           << formatSeconds(row.seconds) << "  (" << row.examples() << ")\n";
+  out << fitLines(text);
 }
 
 int kerf::tool::report(const Options &options) {

@@ -9,6 +9,7 @@
 
 #include "Layers.h"
 #include "Options.h"
+#include "Output.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -38,7 +39,7 @@ public:
     if (first.empty() && second.empty())
       return;
     out << left(name) << right(first) << right(second)
-        << (first == second ? "" : right("differs")) << "\n";
+        << right(first == second ? "equal" : "differs") << "\n";
   }
   void number(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> path,
               Format format) {
@@ -103,7 +104,7 @@ void printLines(llvm::raw_ostream &out, const std::vector<std::string> &lines,
   constexpr size_t kRows = 12;
   size_t shown = verbose ? lines.size() : std::min(kRows, lines.size());
   for (const std::string &line : llvm::ArrayRef(lines).take_front(shown))
-    out << "  " << line << "\n";
+    out << (verbose ? "  " + line + "\n" : fitLines("  " + line + "\n"));
   if (shown < lines.size())
     out << "  ... and " << lines.size() - shown << " more (-v)\n";
 }

@@ -307,35 +307,6 @@ void kerf::tool::takeDevices(Options &o) {
                   {}};
 }
 
-void kerf::tool::refuseIdle(const Options &o, bool trains) {
-  bool cuda = parseDevices(o.devices).kind == "cuda";
-  const char *forGpus = cuda                       ? nullptr
-                        : !o.ptxas.empty()         ? "--ptxas"
-                        : o.hostKernels            ? "--host-kernels"
-                        : !o.kernelDumpDir.empty() ? "--kernel-dump-dir"
-                                                   : nullptr;
-  if (forGpus)
-    throw Failure{kUsage,
-                  std::string(forGpus) +
-                      " is for GPUs, expected --devices=cuda:...",
-                  {}};
-  if (o.recompute != "auto" && !trains)
-    throw Failure{kUsage,
-                  "--recompute is of a step that trains; inference holds "
-                  "nothing for a backward pass",
-                  {}};
-  if (o.zero != "auto" && !trains)
-    throw Failure{kUsage,
-                  "--zero is of a step that trains; inference has neither "
-                  "gradients nor states",
-                  {}};
-  if (o.schedule != "auto" && !trains)
-    throw Failure{kUsage,
-                  "--schedule is of a pipeline that trains; inference has but "
-                  "one order",
-                  {}};
-}
-
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   CompilationOptions result;
   result.model = o.model;
@@ -452,8 +423,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   if (o.train && !o.states.empty())
     throw Failure{kUsage, "--state: training keeps its own state", {}};
   result.import.without = o.without;
-  if (o.asInference)
+  if (o.asInference) {
     result.import.trainingForms = ImportOptions::TrainingForms::AsInference;
+    result.import.formsAreAsked = true;
+  }
   result.failPhase = o.failPhase;
   result.explain = o.explain;
   return result;

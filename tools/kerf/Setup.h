@@ -21,9 +21,6 @@ void takeResumption(Options &options);
 /// are there and differ.
 void takeDevices(Options &options);
 
-/// Throws where a flag is for GPUs, or for training, and would do nothing.
-void refuseIdle(const Options &options, bool trains);
-
 /// --input of a model, before it is imported: names, types and sizes must fit,
 /// and sizes that are open in the model are bound as by --dim. `all`: those
 /// that are not given must be drawn by request. Does nothing for packages,

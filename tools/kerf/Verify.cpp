@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
 #include "Output.h"
+#include "Progress.h"
 #include "VerifyLocate.h"
 #include "VerifyProgram.h"
 #include "VerifyReference.h"
@@ -293,11 +294,16 @@ static void printFirst(const FirstDifference &first) {
 
 int kerf::tool::verify(const Options &options) {
   Program judged(options, Program::Role::Judged);
+  std::optional<Progress> progress(options);
+  progress->enter("preparing the reference");
   std::unique_ptr<Reference> reference = makeReference(options, judged);
   for (int64_t step = 0; step < judged.numSteps(); ++step) {
+    progress->enter("running the program");
     judged.step();
+    progress->enter("running the reference");
     reference->step(judged);
   }
+  progress->enter("comparing");
   std::vector<Difference> differences;
   std::vector<Pair> outputs = outputPairs(judged, *reference, options),
                     parameters;
@@ -313,6 +319,7 @@ int kerf::tool::verify(const Options &options) {
                             [](const Difference &d) { return d.wrong > 0; });
   std::optional<FirstDifference> first;
   int64_t ranks = judged.numRanks();
+  progress->enter("");
   if (!options.json) {
     if (!options.quiet) {
       PrintableStream out(llvm::outs());
@@ -328,8 +335,11 @@ int kerf::tool::verify(const Options &options) {
     printDifferences(all.drop_front(outputs.size()), options);
     llvm::outs().flush();
   }
-  if (!fine)
+  if (!fine) {
+    progress->enter("looking for the first difference");
     first = locate(options, judged, *reference);
+  }
+  progress.reset();
   if (options.json) {
     llvm::json::Array rows;
     for (const Difference &d : differences)

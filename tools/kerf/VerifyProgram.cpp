@@ -2,6 +2,7 @@
 #include "VerifyProgram.h"
 
 #include "../SpellFlags.h"
+#include "Progress.h"
 
 #include "kerf/Pipelines/Exposure.h"
 #include "kerf/rt/inputs.h"
@@ -134,6 +135,9 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
     compile.givenPlanPath = options.model;
   }
   setHooks(compile, role, exposed);
+  std::optional<Progress> progress; // of others verify() shows it
+  if (role == Role::Judged)
+    progress.emplace(own, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   if (!damaged)
@@ -141,8 +145,11 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
         kUsage, "--damage: no float value of a node " + options.damage, {}};
   std::string path = folder.file("program.kerf");
   require(compilation, compilation.runPackage(path));
-  if (role == Role::Judged)
+  if (progress) {
+    progress->finish();
+    progress.reset();
     printNotes(compilation, own);
+  }
   planJson = compilation.getPlanJson();
   for (const auto &[name, size] : compilation.getPlan().mesh)
     if (size > 1)
@@ -203,6 +210,13 @@ void Program::readInputs() {
   std::string error;
   if (!rt::matchInputs(options.inputs, specs, options.model, given, error))
     throw Failure{kUsage, error, {}};
+  if (options.seedGiven && options.solver != "random" && !options.train &&
+      llvm::all_of(given, [](const auto &input) { return input.has_value(); }))
+    throw Failure{kUsage,
+                  specs.empty()
+                      ? "--seed: there is no input that could be drawn"
+                      : "--seed: every input is given, none is left to draw",
+                  {}};
   for (int32_t i = 0; i < count; ++i) {
     isGiven.push_back(given[i].has_value());
     // A number for where nothing is: each step fills it with its own.

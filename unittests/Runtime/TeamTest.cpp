@@ -3,6 +3,7 @@
 #include "device/Device.h"
 #include "device/cpu/OpenMP.h"
 #include "kerf/Format/HostCores.h"
+#include "kerf/rt/run.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +11,10 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
+#include <optional>
 #include <sched.h>
 #include <set>
+#include <string>
 #include <thread>
 #include <unistd.h>
 
@@ -19,27 +22,30 @@ using namespace kerf::rt;
 
 namespace {
 
-/// KERF_TEAMS while it lives.
-class TeamsAre {
+/// A variable of the environment while it lives; null: not there.
+class VariableIs {
 public:
-  explicit TeamsAre(const char *value) {
-    if (const char *old = std::getenv("KERF_TEAMS"))
-      before = old, had = true;
-    if (value)
-      ::setenv("KERF_TEAMS", value, 1);
-    else
-      ::unsetenv("KERF_TEAMS");
+  VariableIs(const char *name, const char *value) : name(name) {
+    if (const char *old = std::getenv(name))
+      before = old;
+    set(value);
   }
-  ~TeamsAre() {
-    if (had)
-      ::setenv("KERF_TEAMS", before.c_str(), 1);
-    else
-      ::unsetenv("KERF_TEAMS");
-  }
+  ~VariableIs() { set(before ? before->c_str() : nullptr); }
 
 private:
-  std::string before;
-  bool had = false;
+  void set(const char *value) {
+    if (value)
+      ::setenv(name, value, 1);
+    else
+      ::unsetenv(name);
+  }
+  const char *name;
+  std::optional<std::string> before;
+};
+
+/// KERF_TEAMS while it lives.
+struct TeamsAre : VariableIs {
+  explicit TeamsAre(const char *value) : VariableIs("KERF_TEAMS", value) {}
 };
 
 LibraryDesc matmul(int64_t m, int64_t n, int64_t k) {
@@ -212,5 +218,22 @@ TEST(Team, LibraryCallsAskForTheirThreadsEachTime) {
   EXPECT_EQ(maxThreads(), 3);
 }
 #endif
+
+/// Threads that have nothing to do spin before they sleep, for as long as gaps
+/// between kernels are, unless the user says how.
+TEST(Team, SpinsShortlyUnlessTheUserSaysHow) {
+  VariableIs policy("OMP_WAIT_POLICY", nullptr);
+  VariableIs count("GOMP_SPINCOUNT", nullptr);
+  {
+    VariableIs own("OMP_WAIT_POLICY", "passive");
+    preferShortSpins();
+    EXPECT_EQ(std::getenv("GOMP_SPINCOUNT"), nullptr);
+  }
+  preferShortSpins();
+  EXPECT_STREQ(std::getenv("GOMP_SPINCOUNT"), "2000");
+  ::setenv("GOMP_SPINCOUNT", "7", 1);
+  preferShortSpins();
+  EXPECT_STREQ(std::getenv("GOMP_SPINCOUNT"), "7");
+}
 
 } // namespace

@@ -41,6 +41,9 @@ struct ImportOptions {
   /// autodiff expands; or in their inference form.
   enum class TrainingForms { Refuse, Keep, AsInference };
   TrainingForms trainingForms = TrainingForms::Refuse;
+  /// That AsInference is what the user asks for: an error of the request where
+  /// no node is in training mode.
+  bool formsAreAsked = false;
   /// For training: float initializers of one element become weights; those with
   /// dimensions, and of scalars those with these names. Without training they
   /// are constants, by which ops are simplified.

@@ -2,11 +2,11 @@
 //
 // The phases one after another over one module, for the driver and for programs
 // that embed Kerf: import -> (autodiff, for a training step) -> plan ->
-// partition -> collectives -> lower -> package. Each phase but the reading of
-// the model and the writing of the package is a pipeline of passes, which can
-// be printed and run by kerf-opt as well; the IR after each can be read,
-// printed or written to a folder, and a compilation can go on from there. Two
-// compilations can live side by side.
+// partition -> collectives -> lower -> package. Each phase, behind the reading
+// of the model, is a pipeline of passes, which can be printed and run by
+// kerf-opt as well; the IR after each can be read, printed or written to a
+// folder, and a compilation can go on from there. Two compilations can live
+// side by side.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PIPELINES_COMPILATION_H
@@ -27,7 +27,6 @@ class OpPassManager;
 
 namespace kerf {
 
-struct PackageContents;
 namespace plan {
 struct PlanRun;
 }
@@ -174,12 +173,6 @@ private:
   runPasses(llvm::StringRef phase,
             llvm::function_ref<void(mlir::OpPassManager &)> build,
             llvm::function_ref<std::optional<Outcome>()> refuse = nullptr);
-  /// Compiles what a package holds besides the module.
-  Outcome makeContents(PackageContents &contents);
-  mlir::LogicalResult generate(PackageContents &contents);
-  /// Errors that `run` emits become messages; `what` is said without any.
-  Outcome withDiagnostics(const char *what,
-                          llvm::function_ref<mlir::LogicalResult()> run);
   Outcome dump(llvm::StringRef phase);
   Outcome dumpPlan();
   bool hasAutodiff() const;

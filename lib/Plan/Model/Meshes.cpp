@@ -170,7 +170,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         "option mesh: degrees multiply to " + cost::toString(product) +
         ", expected " +
         (options.devices == 1
-             ? std::string("1, since option devices has one device")
+             ? std::string("1, the number of devices unless option devices=N "
+                           "says otherwise")
              : "a divisor of " + std::to_string(options.devices) + " devices");
     return set;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds GPT-2, BERT and ResNet-50 at any size, without PyTorch.
+"""Builds GPT-2, GPT-3, BERT and ResNet-50 at any size, without PyTorch.
 
     make_large.py gpt2-124m DIR         DIR/{model.onnx,model.onnx.data,batch1/,batch4/}
     make_large.py gpt2-124m DIR --layers 96 --no-weights
@@ -32,7 +32,8 @@ GPT2 = dict(template="gpt2-odd", scope="model.transformer.h.", layers=12, hidden
 BERT = dict(template="bert-small", scope="model.encoder.layer.", layers=12, hidden=768, heads=12, inner=3072,
             vocabulary=30522, positions=512, tokens=128)
 GPT3 = GPT2 | dict(layers=96, hidden=12288, heads=96, inner=49152, positions=2048, tokens=2048)
-MODELS = {"gpt2-124m": GPT2, "gpt3-175b": GPT3, "bert-base": BERT, "resnet50": dict(hidden=64)}
+GPT3_7B = GPT3 | dict(layers=32, hidden=4096, heads=32, inner=16384)  # 6.7 B parameters
+MODELS = {"gpt2-124m": GPT2, "gpt3-6.7b": GPT3_7B, "gpt3-175b": GPT3, "bert-base": BERT, "resnet50": dict(hidden=64)}
 TEMPLATE_SIZES = {"gpt2-odd": dict(hidden=54, heads=6, inner=200, vocabulary=211, positions=24, tokens=13),
                   "bert-small": dict(hidden=48, heads=4, inner=96, vocabulary=150, positions=24, tokens=16)}
 

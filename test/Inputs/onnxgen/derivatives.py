@@ -74,8 +74,11 @@ def train_once(kerf, case, batch, plan, folder):
     array = case.given[batch].array
     np.save(data / f"{batch}.npy", array)
     (folder / "trained.onnx").unlink(missing_ok=True)
+    graph = onnx.load(folder / "model.onnx").graph
+    weights = {tensor.name for tensor in graph.initializer}
+    norms = any(node.op_type == "BatchNormalization" and {node.input[3], node.input[4]} <= weights for node in graph.node)
     result = kerf("train", folder / "model.onnx", "--loss=loss", "--optimizer=sgd,lr=1", "--steps=1", "--shuffle=off",
-                  "--batch-norm=frozen", f"--data={data}", f"--batch-size={array.shape[0]}", *plan,
+                  *(["--batch-norm=frozen"] if norms else []), f"--data={data}", f"--batch-size={array.shape[0]}", *plan,
                   "-o", folder / "trained.onnx", "--threads=1", "--quiet")
     if result.code:
         return judge(result), {}

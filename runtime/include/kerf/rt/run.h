@@ -62,6 +62,13 @@ private:
 void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
                 int64_t count, int64_t low, int64_t high, void *data);
 
+/// An input of a training step that its loop gives it, not data: "train.*", one
+/// element. Drawn numbers would make the update one of a random learning rate,
+/// so here is what leaves every parameter as it is: learning rate 0, and 1 for
+/// what is divided or multiplied by. False, and nothing written: another input.
+bool fillTrainingScalar(const std::string &name, kerf_dtype_t dtype,
+                        uint64_t seed, void *data);
+
 class JobScope;
 
 struct RunOptions {
@@ -71,6 +78,7 @@ struct RunOptions {
   /// NAME=SIZE of dimensions of which the package takes several sizes.
   std::vector<std::string> dims;
   bool drawsInputs = false; ///< what is not given is drawn from `seed`
+  bool mustDraw = false;    ///< an error where nothing is left to draw
   uint64_t seed = 0;
   bool widenOutputs = false; ///< files of f16 and bf16 outputs are f32
   std::string outputDir, statsFile, traceFile, inject; ///< empty: none
@@ -104,8 +112,8 @@ int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
 int runPackageInProcesses(const RunOptions &options, std::FILE *out,
                           const Messages &err);
 
-/// What is said of a fault that was to be injected into a run that went well.
-std::string noteUnmetFault(const std::string &inject);
+/// The error of a fault that was to be injected into a run that went well.
+std::string unmetFault(const std::string &inject);
 
 /// Prints a status as an error line with notes, frees it, gives its exit code
 /// (0 for none).
