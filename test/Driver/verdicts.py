@@ -50,7 +50,7 @@ for percent in (100, 102, 105, 108, 111) if needs else ():
 # Candidates that are predicted to need more than the limit are marked, and no others.
 marked = kerf("plan", pathlib.Path(sys.argv[2]) / "training/conv-max-pool/model.onnx", "--dim=batch=8", "--devices=cpu:2", "--train",
               "--loss=cross_entropy(logits,labels)", "--memory-limit=56000B")
-rows = re.findall(r"  memory ([0-9.]+) KiB(, above the limit)?\n", marked.stdout)
+rows = re.findall(r"  memory ([0-9.]+) KiB(\s+\(above the limit\))?\n", marked.stdout)
 checks.expect("marked", any(row[1] for row in rows) and all((float(row[0]) > 56000 / 1024) == bool(row[1]) for row in rows), marked.stdout)
 
 # Memory: what is known is tried here once more, and that it is not far above what fits.

@@ -395,7 +395,7 @@ void Printer::printRunnersUp() {
         << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
         << "memory " << formatBytes(number(c, "peak_memory_bytes"))
         << (limit && number(c, "peak_memory_bytes") > *limit
-                ? ", above the limit"
+                ? "  (above the limit)"
                 : "");
     for (const json::Object *other : llvm::drop_begin(row))
       out << (other == row[1] ? "  (the same: " : "; ")
