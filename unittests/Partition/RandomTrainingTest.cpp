@@ -1,10 +1,10 @@
 //===- RandomTrainingTest.cpp - partitioned steps equal whole ones --------===//
 //
 // Random networks and random functions, made into training steps, under random
-// plans (stages, micro-batches, sub-axes, partial gradients, uneven shards,
-// tied weights, blocks that are computed again): two steps on simulated ranks
-// leave the same parameters, momenta and outputs as two steps of the function
-// as it stands; and run again, the same bits.
+// plans (stages, chunks, micro-batches, sub-axes, partial gradients, uneven
+// shards, tied weights, blocks that are computed again): two steps on simulated
+// ranks leave the same parameters, momenta and outputs as two steps of the
+// function as it stands; and run again, the same bits.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomTraining.h"
@@ -36,6 +36,7 @@ constexpr int kSteps = 2;
 struct Coverage {
   int steps = 0, stages = 0, microBatches = 0, sums = 0, kept = 0, levels = 0;
   int tied = 0, buckets = 0, waits = 0, byAutodiff = 0, recomputed = 0;
+  int interleaved = 0, chunksKept = 0;
   std::map<std::string, int> purposes;
 };
 
@@ -70,6 +71,10 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   int64_t batch = 1 + draw(random, 6);
   if (chance(random, 50) && mesh.numMicroBatches() == 1)
     mesh.axes.push_back({"mb", 2 + draw(random, 3), true});
+  Random ofChunks(seed + 100000);
+  int64_t chunks = 1;
+  if (mesh.find(dist::kStageAxis) && chance(ofChunks, 50))
+    chunks = makeInterleaved(mesh, ofChunks);
   if (mesh.numMicroBatches() > 1)
     batch = 2 * mesh.numMicroBatches();
   bool byAutodiff = seed % 3 == 0;
@@ -101,8 +106,11 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   if (seed % 2 == 1)
     coverage.recomputed += plan::recomputeEvery(main, 1 + seed / 2 % 2);
   ASSERT_TRUE(succeeded(verify(*module))) << textOf(*module);
+  if (chunks > 1)
+    setInterleaved(*module, chunks);
   makePlan(*module, mesh, random);
-  if (chance(random, 50))
+  chunks = dist::getNumChunks(*module);
+  if (chance(random, 50) && chunks == 1)
     (*module)->setAttr(
         dist::kScheduleKind,
         dist::ScheduleKindAttr::get(&context, dist::ScheduleKind::GPipe));
@@ -134,6 +142,8 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   compare("partition");
   ++coverage.steps;
   coverage.stages += !module->getOps<dist::ChannelOp>().empty();
+  coverage.interleaved +=
+      chunks > 1 && !module->getOps<dist::ChannelOp>().empty();
   bool levels = false;
   for (auto function : module->getOps<func::FuncOp>()) {
     levels |= function.getName().ends_with("update2");
@@ -142,6 +152,9 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
           dist::numberFrom(function, i, dist::From::Accumulator).has_value();
       coverage.kept +=
           dist::numberFrom(function, i, dist::From::Kept).has_value();
+      coverage.chunksKept +=
+          dist::numberFrom(function, i, dist::From::Kept).has_value() &&
+          dist::getChunk(function) > 0;
     }
   }
   coverage.levels += levels;
@@ -186,6 +199,8 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.tied, 5);
   EXPECT_GT(coverage.byAutodiff, 80);
   EXPECT_GT(coverage.recomputed, 50);
+  EXPECT_GT(coverage.interleaved, 40);
+  EXPECT_GT(coverage.chunksKept, 40);
   EXPECT_GT(coverage.buckets, 15);
   EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})
