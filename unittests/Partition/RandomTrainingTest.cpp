@@ -214,6 +214,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
   LoadedContext loaded;
   MLIRContext &context = loaded.context;
   int planned = 0, stages = 0, exact = 0, whole = 0, inParts = 0;
+  int interleaved = 0;
   std::string infeasible;
   bool all = forEachSeed(7000, 100, [&](unsigned seed) {
     Random random(seed);
@@ -255,6 +256,11 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     if (llvm::any_of(options.mesh,
                      [](const auto &axis) { return axis.first == "dp"; }))
       options.zero = plan::kZeros[draw(kinds, 4)];
+    if (options.mesh.front() == std::pair<std::string, int64_t>("pp", 2) &&
+        chance(kinds, 50)) {
+      options.schedule = cost::ScheduleKind::Interleaved;
+      options.microBatches = 2 + 2 * draw(kinds, 2);
+    }
     plan::PlanError error = plan::PlanError::None;
     std::string message;
     auto result = plan::planModule(*module, options, error, message);
@@ -270,6 +276,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     ASSERT_TRUE(succeeded(report));
     ++planned;
     inParts += result->zero != plan::Zero::None;
+    interleaved += result->chunks > 1;
     int64_t promised = result->candidates.front().totalBytes;
     if (options.mesh.front().first == "pp") {
       ++stages;
@@ -303,6 +310,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     EXPECT_GT(planned, 60) << infeasible;
     EXPECT_GT(stages, 20) << infeasible;
     EXPECT_GT(inParts, 20) << infeasible;
+    EXPECT_GT(interleaved, 8) << infeasible;
     EXPECT_GT(exact * 2, whole);
   }
 }
