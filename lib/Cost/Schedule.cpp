@@ -25,23 +25,62 @@ llvm::StringRef kerf::cost::toString(ScheduleKind kind) {
     return "gpipe";
   case ScheduleKind::OneFOneB:
     return "1f1b";
+  case ScheduleKind::Interleaved:
+    return "interleaved";
   }
   llvm_unreachable("bad ScheduleKind");
 }
 
 std::optional<ScheduleKind>
 kerf::cost::parseScheduleKind(llvm::StringRef name) {
-  for (ScheduleKind kind :
-       {ScheduleKind::Forward, ScheduleKind::GPipe, ScheduleKind::OneFOneB})
+  for (ScheduleKind kind : {ScheduleKind::Forward, ScheduleKind::GPipe,
+                            ScheduleKind::OneFOneB, ScheduleKind::Interleaved})
     if (toString(kind) == name)
       return kind;
   return std::nullopt;
 }
 
+/// The list of one stage of an interleaved schedule. Chunk by chunk as many
+/// micro-batches go forward as there are stages, then the next as many; back
+/// they come in the same order through the chunks from the last to the first.
+/// The warm-up of stage i takes 2 (p - i - 1) micro-batches more than it takes
+/// to bring the first to the last chunk: a micro-batch reaches the end of the
+/// pipeline and comes back while the stage works on these.
+static std::vector<Instruction> interleavedList(int64_t stage,
+                                                int64_t numStages,
+                                                int64_t numMicroBatches,
+                                                int64_t numChunks) {
+  int64_t round = numStages * numChunks, total = numMicroBatches * numChunks;
+  auto instruction = [&](Phase phase, int64_t number) -> Instruction {
+    int64_t chunk = number % round / numStages;
+    return {phase, number / round * numStages + number % numStages,
+            phase == Phase::Forward ? chunk : numChunks - 1 - chunk};
+  };
+  int64_t warmUp = std::min(total, 2 * (numStages - stage - 1) +
+                                       (numChunks - 1) * numStages);
+  std::vector<Instruction> list;
+  for (int64_t number = 0; number < warmUp; ++number)
+    list.push_back(instruction(Phase::Forward, number));
+  for (int64_t number = 0; number < total; ++number) {
+    if (warmUp + number < total)
+      list.push_back(instruction(Phase::Forward, warmUp + number));
+    list.push_back(instruction(Phase::Backward, number));
+  }
+  return list;
+}
+
 Schedule kerf::cost::buildSchedule(ScheduleKind kind, int64_t numStages,
-                                   int64_t numMicroBatches) {
-  assert(numStages >= 1 && numMicroBatches >= 1);
+                                   int64_t numMicroBatches, int64_t numChunks) {
+  assert(numStages >= 1 && numMicroBatches >= 1 && numChunks >= 1);
   Schedule schedule(numStages);
+  if (kind == ScheduleKind::Interleaved) {
+    assert(numMicroBatches % numStages == 0);
+    for (int64_t stage = 0; stage < numStages; ++stage)
+      schedule[stage] =
+          interleavedList(stage, numStages, numMicroBatches, numChunks);
+    return schedule;
+  }
+  assert(numChunks == 1);
   for (int64_t stage = 0; stage < numStages; ++stage) {
     std::vector<Instruction> &list = schedule[stage];
     // GPipe is 1F1B whose warm-up is the whole forward.
@@ -92,7 +131,9 @@ struct Simulation {
   bool hasPhase[kNumPhases] = {false, false, false};
   /// ended[phase][virtual stage * numMicroBatches + micro-batch]
   std::vector<Int128> ended[kNumPhases], arrived[kNumPhases];
-  std::vector<Int128> linkFree[kNumPhases];
+  /// By sending stage: the link to the next stage and that to the one before
+  /// it. Of two stages there is one, to the other.
+  std::vector<Int128> linkFree;
   std::vector<Int128> clock, busy;
   std::vector<size_t> next;
   std::vector<std::vector<ScheduleResult::Span>> spans;
@@ -183,11 +224,18 @@ void Simulation::execute(int64_t stage, const Instruction &instruction,
   busy[stage] += duration;
   size_t here = slot(v, instruction.microBatch);
   ended[phase][here] = end;
-  // The link from v to its neighbour carries one message at a time.
-  int64_t send = phase == 0   ? times[v].sendForward
-                 : phase == 1 ? (v > 0 ? times[v - 1].sendBackward : 0)
-                              : 0;
-  Int128 &free = linkFree[phase][v];
+  bool sends = phase == 0 ? v + 1 < numVirtual : phase == 1 && v > 0;
+  int64_t send = !sends       ? 0
+                 : phase == 0 ? times[v].sendForward
+                              : times[v - 1].sendBackward;
+  if (send == 0) {
+    arrived[phase][here] = end;
+    return;
+  }
+  // All chunks of two stages share the link between them, which carries one
+  // message at a time.
+  bool back = phase == 1 && numStages > 2;
+  Int128 &free = linkFree[2 * stage + back];
   free = std::max(free, end) + send;
   arrived[phase][here] = free;
 }
@@ -201,8 +249,8 @@ kerf::cost::simulate(const Schedule &schedule,
   for (unsigned phase = 0; phase < kNumPhases; ++phase) {
     sim.ended[phase].assign(sim.numVirtual * sim.numMicroBatches, kNever);
     sim.arrived[phase] = sim.ended[phase];
-    sim.linkFree[phase].assign(sim.numVirtual, 0);
   }
+  sim.linkFree.assign(2 * sim.numStages, 0);
   sim.clock.assign(sim.numStages, 0);
   sim.busy.assign(sim.numStages, 0);
   sim.next.assign(sim.numStages, 0);

@@ -44,18 +44,23 @@ struct ChannelUse {
   bool isPerMicroBatch() const { return !sentOnce && takenPerMicroBatch; }
 };
 
-/// The functions of one stage, in the order of a step.
+/// The functions of one stage, in the order of a step; those of micro-batches
+/// by chunk, null where there is none.
 struct StageFunctions {
-  SmallVector<func::FuncOp> prologue, update;
-  func::FuncOp forward, backward;
+  SmallVector<func::FuncOp> prologue, update, forward, backward;
 
-  SmallVector<func::FuncOp> all() const {
-    SmallVector<func::FuncOp> list(prologue);
-    for (func::FuncOp function : {forward, backward})
-      if (function)
-        list.push_back(function);
-    llvm::append_range(list, update);
-    return list;
+  func::FuncOp first() const {
+    for (const auto *list : {&prologue, &forward, &backward, &update})
+      for (func::FuncOp function : *list)
+        if (function)
+          return function;
+    llvm_unreachable("a stage without functions");
+  }
+  func::FuncOp of(const cost::Instruction &instruction) const {
+    const auto &list =
+        instruction.phase == cost::Phase::Forward ? forward : backward;
+    auto chunk = static_cast<size_t>(instruction.chunk);
+    return chunk < list.size() ? list[chunk] : func::FuncOp();
   }
 };
 
@@ -170,37 +175,54 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
       if (getPart(function) && !function.isExternal()) {
         add(stages[getStage(function)], function);
         lookAt(function, channels);
-        backward |= bool(stages[getStage(function)].backward);
+        backward |= !stages[getStage(function)].backward.empty();
       }
-    auto kind = cost::ScheduleKind::Forward;
-    if (backward) {
-      auto planned =
-          module->getAttrOfType<dist::ScheduleKindAttr>(dist::kScheduleKind);
-      kind = planned && planned.getValue() == dist::ScheduleKind::GPipe
-                 ? cost::ScheduleKind::GPipe
-                 : cost::ScheduleKind::OneFOneB;
+    int64_t numStages = stages.empty() ? 1 : stages.rbegin()->first + 1;
+    cost::ScheduleKind kind = kindOf(module, backward);
+    bool isInterleaved = kind == cost::ScheduleKind::Interleaved;
+    if (isInterleaved && mesh.numMicroBatches() % numStages != 0) {
+      module.emitError("partition: ")
+          << mesh.numMicroBatches() << " micro-batches, expected a multiple of "
+          << numStages << " stages";
+      return signalPassFailure();
     }
-    cost::Schedule order = cost::buildSchedule(
-        kind, stages.empty() ? 1 : stages.rbegin()->first + 1,
-        mesh.numMicroBatches());
+    cost::Schedule order =
+        cost::buildSchedule(kind, numStages, mesh.numMicroBatches(),
+                            isInterleaved ? getNumChunks(module) : 1);
     for (auto &[stage, functions] : stages)
       build(stage, functions, order[stage], mesh, channels);
   }
 
 private:
+  static cost::ScheduleKind kindOf(ModuleOp module, bool backward) {
+    auto planned =
+        module->getAttrOfType<dist::ScheduleKindAttr>(dist::kScheduleKind);
+    auto kind = planned ? planned.getValue() : dist::ScheduleKind::OneFOneB;
+    if (kind == dist::ScheduleKind::Interleaved)
+      return cost::ScheduleKind::Interleaved;
+    if (!backward)
+      return cost::ScheduleKind::Forward;
+    return kind == dist::ScheduleKind::GPipe ? cost::ScheduleKind::GPipe
+                                             : cost::ScheduleKind::OneFOneB;
+  }
+
   static void add(StageFunctions &stage, func::FuncOp function) {
+    auto set = [&](SmallVector<func::FuncOp> &list) {
+      auto chunk = static_cast<size_t>(getChunk(function));
+      if (list.size() <= chunk)
+        list.resize(chunk + 1);
+      list[chunk] = function;
+    };
     switch (getPhase(function)) {
     case Phase::Prologue:
       return stage.prologue.push_back(function);
     case Phase::Update:
       return stage.update.push_back(function);
     case Phase::Forward:
-      stage.forward = function;
-      return;
+      return set(stage.forward);
     case Phase::BackwardInput:
     case Phase::BackwardWeight:
-      stage.backward = function;
-      return;
+      return set(stage.backward);
     }
   }
 
@@ -220,7 +242,7 @@ private:
     OpBuilder builder(&getContext());
     builder.setInsertionPointToEnd(getOperation().getBody());
     auto schedule =
-        ScheduleOp::create(builder, functions.all().front().getLoc(), stage);
+        ScheduleOp::create(builder, functions.first().getLoc(), stage);
     builder.createBlock(&schedule.getBody());
     StageSchedule list(builder, dist::findEntry(getOperation()), mesh,
                        channels);
@@ -228,13 +250,9 @@ private:
       list.purposes[channel.getNumber()] = channel.getPurposeAttr();
     for (func::FuncOp function : functions.prologue)
       list.run(function, 0);
-    for (const cost::Instruction &instruction : order) {
-      func::FuncOp function = instruction.phase == cost::Phase::Forward
-                                  ? functions.forward
-                                  : functions.backward;
-      if (function)
+    for (const cost::Instruction &instruction : order)
+      if (func::FuncOp function = functions.of(instruction))
         list.run(function, instruction.microBatch);
-    }
     for (func::FuncOp function : functions.update)
       list.run(function, 0);
   }

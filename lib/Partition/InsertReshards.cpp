@@ -1,11 +1,11 @@
 //===- InsertReshards.cpp - a reshard where a use wants another sharding --===//
 //
-// Uses of a value are grouped by (sharding, stage, part of the step); each
-// group gets one dist.reshard, placed before its first use. The backward pass
-// uses the reshards of the forward pass. A value that is made once per step is
-// resharded once per step, unless each micro-batch takes its part of it.
-// Invariant afterwards: every operand has the sharding of its producer. Linear
-// in the uses.
+// Uses of a value are grouped by (sharding, stage, part of the step; within a
+// micro-batch also chunk of the stage); each group gets one dist.reshard,
+// placed before its first use. The backward pass uses the reshards of the
+// forward pass. A value that is made once per step is resharded once per step,
+// unless each micro-batch takes its part of it. Invariant afterwards: every
+// operand has the sharding of its producer. Linear in the uses.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Entry.h"
@@ -70,11 +70,13 @@ private:
     Operation *producer = use.get().getDefiningOp();
     Phase phase = phaseOf(op, producer, isReturn, layout);
     // The stage that made a result gives it out.
-    int64_t stage =
-        isReturn ? (producer ? getStage(producer) : 0) : getStage(op);
+    Operation *place = isReturn ? producer : op;
+    int64_t stage = place ? getStage(place) : 0;
+    int64_t chunk =
+        place && !dist::runsOncePerStep(phase) ? getChunk(place) : 0;
     auto type = cast<RankedTensorType>(use.get().getType());
     auto canonical = ShardingAttr::get(&getContext(), getMesh(op), layout);
-    Value &resharded = find({use.get(), canonical, stage}, phase);
+    Value &resharded = find({use.get(), canonical, stage, chunk}, phase);
     if (!resharded) {
       if (!decomposeReshard(held, layout, type.getShape(),
                             elementBytes(type.getElementType()), mesh))
@@ -97,7 +99,7 @@ private:
           ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),
                             wanted, TypeAttr(), movePurpose(producer, op));
       if (findStage(op) || (producer && findStage(producer)))
-        setStage(reshard, stage);
+        setStage(reshard, stage, chunk);
       setPhase(reshard, phase);
       resharded = reshard;
     }
@@ -134,7 +136,8 @@ private:
            });
   }
 
-  using Key = std::tuple<Value, Attribute, int64_t>;
+  /// Value, sharding, stage, chunk.
+  using Key = std::tuple<Value, Attribute, int64_t, int64_t>;
 
   /// The reshard for `key` that exists when `phase` runs, or the place for a
   /// new one.

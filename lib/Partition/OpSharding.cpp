@@ -16,6 +16,15 @@ using namespace kerf::dist;
 
 int64_t kerf::getStage(Operation *op) { return findStage(op).value_or(0); }
 
+int64_t kerf::getNumStages(const Mesh &mesh) {
+  auto axis = mesh.find(kStageAxis);
+  return axis ? mesh.axes[*axis].size : 1;
+}
+
+int64_t kerf::getVirtualStage(Operation *op, const Mesh &mesh) {
+  return getChunk(op) * getNumStages(mesh) + getStage(op);
+}
+
 static FailureOr<SmallVector<Layout, 2>>
 getLayouts(Operation *op, ArrayRef<ShardingAttr> shardings, TypeRange types,
            StringRef what, const Mesh &mesh) {

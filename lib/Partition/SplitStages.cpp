@@ -3,11 +3,11 @@
 // Ops are moved by their stage and part (StepParts.h). A value that another
 // stage uses is sent on a channel, one per (value, receiving stage), directly
 // from its producer, even across several stages. A value that a later part of
-// its own stage uses is kept in a slot, unless ops without arithmetic can make
-// it again (KeptValues.h). Sources are cloned into each function that uses them
-// instead; a source that several stages use is assigned in all of them (tied
-// weights). Linear in the ops and their operands, except for the cut of
-// KeptValues.h.
+// its own stage uses (also of another chunk) is kept in a slot, unless ops
+// without arithmetic can make it again (KeptValues.h). Sources are cloned into
+// each function that uses them instead; a source that several stages use is
+// assigned in all of them (tied weights). Linear in the ops and their operands,
+// except for the cut of KeptValues.h.
 //
 //===----------------------------------------------------------------------===//
 #include "StepParts.h"
@@ -83,7 +83,8 @@ private:
       (void)parts[Part{0, Part::Forward, 0}];
     else
       for (int64_t stage = 0; stage < steps.numStages(); ++stage)
-        (void)parts[Part{stage, Part::Forward, 0}];
+        for (int64_t chunk = 0; chunk < steps.numChunks(); ++chunk)
+          (void)parts[Part{stage, Part::Forward, 0, chunk}];
     for (Operation &op : main.getBody().front().without_terminator()) {
       if (isSource(&op))
         continue;
@@ -342,7 +343,7 @@ private:
         builder, main.getLoc(),
         freeSymbol(main->getParentOfType<ModuleOp>(), steps.nameOf(part)),
         builder.getFunctionType(argumentTypes, resultTypes));
-    setPart(function, part.stage, steps.phaseOf(part));
+    setPart(function, part.stage, steps.phaseOf(part), part.chunk);
     Block *block = function.addEntryBlock();
     IRMapping mapping;
     SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;

@@ -40,8 +40,8 @@ Part StepParts::senderOf(Value value) const {
 
 StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
   Block &block = main.getBody().front();
-  if (auto axis = mesh.find(kStageAxis))
-    stages = mesh.axes[*axis].size;
+  stages = getNumStages(mesh);
+  chunks = getNumChunks(main->getParentOp());
   training = isTrainingStep(block);
   oneFunction = training && stages == 1 && mesh.numMicroBatches() == 1;
   mergedBackward = stages == 1;
@@ -70,6 +70,8 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
           part.level =
               std::max(part.level, from.level + (from.stage != part.stage));
       }
+    if (!part.runsOncePerStep())
+      part.chunk = getChunk(&op);
     parts[&op] = part;
     bool isVarying = llvm::any_of(
         op.getOperands(), [&](Value operand) { return varies(operand); });
@@ -94,6 +96,8 @@ std::string StepParts::nameOf(const Part &part) const {
   std::string name = "stage" + std::to_string(part.stage) + "_";
   if (oneFunction)
     return name + "step";
+  if (chunks > 1 && !part.runsOncePerStep())
+    name += "chunk" + std::to_string(part.chunk) + "_";
   switch (part.kind) {
   case Part::Prologue:
     return name + "prologue" +

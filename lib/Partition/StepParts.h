@@ -12,6 +12,10 @@
 // nothing to wait for and is one function. One stage with micro-batches has
 // forward and backward in one function.
 //
+// Where stages hold several chunks of the model (dist.chunks), each chunk has a
+// forward and a backward function of its own; prologue and update run once per
+// step and are those of the whole stage.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PARTITION_STEPPARTS_H
 #define KERF_LIB_PARTITION_STEPPARTS_H
@@ -22,22 +26,21 @@
 
 namespace kerf {
 
-/// One function of a stage; ordered as a stage runs them.
+/// One function of a stage; ordered as a stage runs them for a micro-batch.
 struct Part {
   enum Kind { Prologue, Forward, Backward, Update };
   int64_t stage = 0;
   Kind kind = Forward;
   int64_t level = 0;
+  int64_t chunk = 0; ///< of the stage; 0 for prologue and update
 
   bool runsOncePerStep() const { return kind == Prologue || kind == Update; }
-  bool operator<(const Part &other) const {
-    return std::tie(stage, kind, level) <
-           std::tie(other.stage, other.kind, other.level);
+  /// A micro-batch comes back through the chunks from the last to the first.
+  std::tuple<int64_t, Kind, int64_t, int64_t> order() const {
+    return {stage, kind, kind == Backward ? -chunk : chunk, level};
   }
-  bool operator==(const Part &other) const {
-    return std::tie(stage, kind, level) ==
-           std::tie(other.stage, other.kind, other.level);
-  }
+  bool operator<(const Part &other) const { return order() < other.order(); }
+  bool operator==(const Part &other) const { return order() == other.order(); }
 };
 
 class StepParts {
@@ -45,6 +48,7 @@ public:
   StepParts(mlir::func::FuncOp main, const dist::Mesh &mesh);
 
   int64_t numStages() const { return stages; }
+  int64_t numChunks() const { return chunks; }
   /// Whether the whole step is one function.
   bool isOneFunction() const { return oneFunction; }
   /// The part in which an op is computed. Not for sources.
@@ -64,7 +68,7 @@ public:
 private:
   Part::Kind kindOf(mlir::Operation *op) const;
 
-  int64_t stages = 1;
+  int64_t stages = 1, chunks = 1;
   bool oneFunction = false, mergedBackward = false, training = false;
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseSet<mlir::Operation *> sums;

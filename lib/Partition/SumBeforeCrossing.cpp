@@ -6,6 +6,9 @@
 //
 //   accumulate(a + b)  =  accumulate(a) + accumulate(b)
 //
+// Of another chunk of the same stage nothing is sent, but its part would be
+// kept for each micro-batch that is under way.
+//
 // for every op that is jointly linear in all of its operands. If the sum is
 // cast to the type in which gradients are sent, so is each part that is sent.
 // Linear in the ops.
@@ -57,7 +60,7 @@ private:
       auto part = AccumulateOp::create(builder, accumulate.getLoc(),
                                        use.get().getType(), use.get(), Value());
       part->setAttrs(accumulate->getAttrs());
-      setStage(part, findStage(producer));
+      setStageOf(part, producer);
       setPhase(part, getPhase(producer));
       setColocation(part, getColocation(producer));
       ShardingAttr held = getSharding(use.get());
@@ -100,7 +103,7 @@ private:
       Operation *of = op == back ? sum : part.getOperation();
       Operation *copy = builder.clone(*op);
       copy->setOperand(0, value);
-      setStage(copy, findStage(of));
+      setStageOf(copy, of);
       setColocation(copy, getColocation(of));
       // A part that is still to be added over devices is added before it is
       // sent.
@@ -114,7 +117,7 @@ private:
   }
 
   /// Whether the op is linear in all operands together, one operand comes from
-  /// another stage, and each operand is made once per micro-batch.
+  /// another stage or chunk, and each operand is made once per micro-batch.
   bool isSumOfSums(Operation *sum) {
     auto interface = dyn_cast<ShardingRuleInterface>(sum);
     if (!interface || sum->getNumResults() != 1 || sum->getNumOperands() < 2)
@@ -126,7 +129,7 @@ private:
           runsOncePerStep(producer) ||
           !variesOverTime(getLayout(operand, mesh), mesh))
         return false;
-      crosses |= getStage(producer) != getStage(sum);
+      crosses |= getVirtualStage(producer, mesh) != getVirtualStage(sum, mesh);
     }
     SmallVector<unsigned> all(sum->getNumOperands());
     std::iota(all.begin(), all.end(), 0);

@@ -221,10 +221,14 @@ private:
                << " in one order";
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (PartAttr part = getPart(function);
-          part && !stages.contains(part.getStage()))
+      PartAttr part = getPart(function);
+      if (part && !stages.contains(part.getStage()))
         return function.emitError("partition: stage ")
                << part.getStage() << " has no schedule";
+      if (int64_t chunks = getNumChunks(getOperation());
+          part && part.getChunk() >= chunks)
+        return function.emitError("partition: chunk is ")
+               << part.getChunk() << ", expected less than " << chunks;
       if (function.isExternal() && isPlanned(function))
         for (unsigned i = 0; i < function.getNumResults(); ++i)
           if (!outputs.count(i))

@@ -22,6 +22,37 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
 
+/// Several chunks of a stage go with the schedule that runs them, and with what
+/// that asks for.
+static LogicalResult verifyChunks(func::FuncOp function, const Mesh &mesh) {
+  Operation *module = function->getParentOp();
+  int64_t chunks = getNumChunks(module), stages = getNumStages(mesh);
+  auto kind = module->getAttrOfType<ScheduleKindAttr>(kScheduleKind);
+  bool isInterleaved =
+      kind && kind.getValue() == dist::ScheduleKind::Interleaved;
+  if (chunks > 1 && !isInterleaved)
+    return function.emitError("plan: ")
+           << kChunks << " is " << chunks << ", expected " << kScheduleKind
+           << " interleaved";
+  if (!isInterleaved)
+    return success();
+  if (chunks == 1)
+    return function.emitError("plan: the schedule is interleaved, expected ")
+           << kChunks << " of at least 2";
+  if (stages == 1)
+    return function.emitError("plan: ")
+           << chunks << " chunks in each stage, expected the stage axis \""
+           << kStageAxis << "\" in the mesh";
+  if (!isTrainingStep(function.getBody().front()))
+    return function.emitError("plan: the schedule is interleaved, expected a "
+                              "step of training");
+  if (mesh.numMicroBatches() % stages != 0)
+    return function.emitError("plan: ")
+           << mesh.numMicroBatches() << " micro-batches, expected a multiple "
+           << "of the " << stages << " stages, as the schedule is interleaved";
+  return success();
+}
+
 namespace {
 
 struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
@@ -47,13 +78,9 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
     if (!attribute)
       return function.emitError("plan: the module has no dist.mesh");
     Mesh mesh = attribute.toMesh();
-    int64_t numStages = 1;
-    if (auto axis = mesh.find(kStageAxis)) {
-      numStages = mesh.axes[*axis].size;
-      if (*axis != 0)
-        return function.emitError("plan: the stage axis \"pp\" must be the "
-                                  "outermost of the mesh");
-    }
+    if (auto axis = mesh.find(kStageAxis); axis && *axis != 0)
+      return function.emitError("plan: the stage axis \"pp\" must be the "
+                                "outermost of the mesh");
     auto ends = [&](Attribute sharding, Type type,
                     const Twine &what) -> LogicalResult {
       auto entry = dyn_cast_or_null<ShardingAttr>(sharding);
@@ -85,19 +112,25 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
         return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("plan: has control flow, expected one block");
+    if (mlir::failed(verifyChunks(function, mesh)))
+      return failure();
 
     // Report every wrong op, not only the first.
     bool failed = false;
     for (Operation &op : function.getBody().front().without_terminator())
-      failed |= mlir::failed(verify(&op, mesh, numStages));
+      failed |= mlir::failed(verify(&op, mesh));
     return failure(failed || mlir::failed(verifyStep(function, mesh)));
   }
 
-  LogicalResult verify(Operation *op, const Mesh &mesh, int64_t numStages) {
-    int64_t stage = getStage(op);
+  LogicalResult verify(Operation *op, const Mesh &mesh) {
+    int64_t stage = getStage(op), numStages = getNumStages(mesh);
     if (stage < 0 || stage >= numStages)
       return op->emitError("plan: stage is ")
              << stage << ", expected less than " << numStages;
+    int64_t chunk = getChunk(op), numChunks = getNumChunks(getOperation());
+    if (chunk >= numChunks)
+      return op->emitError("plan: chunk is ")
+             << chunk << ", expected less than " << numChunks;
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
       if (reshard.getFrom())
         return op->emitError("plan: names its source sharding before shapes "

@@ -2,8 +2,8 @@
 //
 // A step is prologue, forward, backward, update; forward and backward once per
 // micro-batch. Values flow only along that order, forward to later stages,
-// backward to earlier ones, and out of the micro-batches through
-// dist.accumulate alone. One scan over the uses.
+// backward to earlier ones (of chunks: in the order of virtual stages), and out
+// of the micro-batches through dist.accumulate alone. One scan over the uses.
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyStep.h"
@@ -94,13 +94,19 @@ private:
     std::optional<int64_t> number = getColocation(op);
     if (!number)
       return success();
-    auto [it, added] = together.insert({*number, op});
-    if (added || getStage(it->second) == getStage(op))
-      return success();
+    Operation *other = together.insert({*number, op}).first->second;
+    if (getStage(other) == getStage(op)) {
+      // What runs once per step is of all chunks of its stage.
+      if (runsOncePerStep(op))
+        return success();
+      other = inChunk.insert({*number, op}).first->second;
+      if (getChunk(other) == getChunk(op))
+        return success();
+    }
     auto diag = op->emitError("plan: is in stage ")
-                << getStage(op) << ", expected " << getStage(it->second)
+                << stageText(op) << ", expected " << stageText(other)
                 << " as an op of colocation " << *number;
-    diag.attachNote(it->second->getLoc()) << "another op of it";
+    diag.attachNote(other->getLoc()) << "another op of it";
     return diag;
   }
 
@@ -150,18 +156,32 @@ private:
       return noted(
           op->emitError("plan: runs once per step but uses a value of each "
                         "micro-batch, expected a dist.accumulate between"));
-    if (!canBeCut(operand.getType()) && getStage(op) != getStage(producer))
+    bool crosses = dist::runsOncePerStep(to)
+                       ? getStage(op) != getStage(producer)
+                       : virtualStage(op) != virtualStage(producer);
+    if (!canBeCut(operand.getType()) && crosses)
       return noted(op->emitError("plan: is in stage ")
-                   << getStage(op) << " but uses " << operand.getType()
-                   << " of stage " << getStage(producer)
+                   << stageText(op) << " but uses " << operand.getType()
+                   << " of stage " << stageText(producer)
                    << ": only tensors are sent");
     if (dist::runsOncePerStep(from))
       return success();
-    int64_t here = getStage(op), there = getStage(producer);
+    int64_t here = virtualStage(op), there = virtualStage(producer);
     if (from == Phase::Forward ? there > here : there < here)
       return noted(op->emitError("plan: is in stage ")
-                   << here << " but uses a value of stage " << there);
+                   << stageText(op) << " but uses a value of stage "
+                   << stageText(producer));
     return success();
+  }
+
+  int64_t virtualStage(Operation *op) { return getVirtualStage(op, mesh); }
+
+  /// "1", with several chunks "1, chunk 0".
+  std::string stageText(Operation *op) {
+    std::string text = std::to_string(getStage(op));
+    if (getNumChunks(function->getParentOp()) > 1)
+      text += ", chunk " + std::to_string(getChunk(op));
+    return text;
   }
 
   /// A sum over time stays partial until dist.accumulate.
@@ -203,7 +223,8 @@ private:
   func::FuncOp function;
   const Mesh &mesh;
   bool training;
-  llvm::DenseMap<int64_t, Operation *> together;
+  /// By colocation: an op of it, and one that runs for each micro-batch.
+  llvm::DenseMap<int64_t, Operation *> together, inChunk;
 };
 
 } // namespace

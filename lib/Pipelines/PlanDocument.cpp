@@ -78,12 +78,16 @@ static json::Array recomputedArray(const plan::PlanResult &plan) {
 /// What a stage computes of micro-batches, and when of a step.
 static json::Array runsArray(const plan::StageSummary &stage) {
   json::Array runs;
-  for (const plan::StageSummary::Run &run : stage.runs)
-    runs.push_back(json::Object{
+  for (const plan::StageSummary::Run &run : stage.runs) {
+    json::Object entry{
         {"phase", run.phase == cost::Phase::Forward ? "forward" : "backward"},
         {"micro_batch", run.microBatch},
         {"begin_seconds", run.beginSeconds},
-        {"end_seconds", run.endSeconds}});
+        {"end_seconds", run.endSeconds}};
+    if (run.chunk > 0)
+      entry["chunk"] = run.chunk;
+    runs.push_back(std::move(entry));
+  }
   return runs;
 }
 
@@ -93,6 +97,15 @@ static std::string scheduleName(const plan::PlanResult &plan) {
                ? cost::toString(plan.schedule).str()
                : "none";
   return plan.stages.size() > 1 ? "forward" : "none";
+}
+
+static json::Object scheduleObject(const plan::PlanResult &plan) {
+  json::Object schedule{{"kind", scheduleName(plan)},
+                        {"micro_batches", plan.microBatches},
+                        {"bubble_fraction", plan.bubbleFraction}};
+  if (plan.chunks > 1)
+    schedule["chunks"] = plan.chunks;
+  return schedule;
 }
 
 std::string kerf::planText(const json::Object &plan) {
@@ -164,9 +177,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       {"in_parts", std::move(inParts)},
       {"recompute", recomputedArray(plan)},
       {"stages", std::move(stages)},
-      {"schedule", json::Object{{"kind", scheduleName(plan)},
-                                {"micro_batches", plan.microBatches},
-                                {"bubble_fraction", plan.bubbleFraction}}},
+      {"schedule", scheduleObject(plan)},
       {"objective",
        json::Object{{"kind", plan::toString(plan.objective)},
                     {"cost_model", cost::toString(options.plan.volumeModel)},

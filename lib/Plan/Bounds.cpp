@@ -53,6 +53,10 @@ double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
     return 0;
   double bytes =
       problemCost / static_cast<double>(byteScaleOf(function, candidate));
+  // Stages of several chunks are no contiguous runs. The busiest rank sends at
+  // least the mean of what the whole Problem moves.
+  if (candidate.isInterleaved)
+    return bytes / static_cast<double>(candidate.stages);
   return candidate.stages == 1 ? bytes : stageBounds(candidate).minBytes(bytes);
 }
 
@@ -67,7 +71,9 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
     max = best / stepBound(candidate, batch, 1) * 1e12;
   } else {
     max = best;
-    if (candidate.stages > 1)
+    if (candidate.isInterleaved)
+      max *= static_cast<double>(candidate.stages);
+    else if (candidate.stages > 1)
       max = stageBounds(candidate).maxWithin(best);
     max *= static_cast<double>(byteScaleOf(function, candidate));
   }
@@ -87,8 +93,8 @@ void Planner::sharpenBounds() {
   // choices can express, so each candidate has its own.
   for (Attempt &attempt : attempts) {
     const MeshCandidate &candidate = attempt.graph->candidate;
-    if (candidate.stages == 1 || attempt.isImpossible ||
-        candidate.devicesPerStage() == 1 ||
+    if (candidate.stages == 1 || candidate.isInterleaved ||
+        attempt.isImpossible || candidate.devicesPerStage() == 1 ||
         attempt.solved.status == Status::Infeasible ||
         !attempt.graph->getError().empty() ||
         attempt.summary.lowerBound >= best || left() <= 0 || isStopped())

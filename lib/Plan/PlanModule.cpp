@@ -59,9 +59,10 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
-  attempt.summary.reason = tooFewOps(numOps, candidate.stages);
+  attempt.summary.reason =
+      tooFewOps(numOps, candidate.stages, leastChunks(candidate, options));
   if (attempt.summary.reason.empty() && candidate.stages > 1 &&
-      options.solver == SolverKind::Auto &&
+      !candidate.isInterleaved && options.solver == SolverKind::Auto &&
       options.objective == Objective::Volume &&
       stageBounds(candidate).isImpossible())
     attempt.summary.reason = "no cut into " + std::to_string(candidate.stages) +

@@ -35,6 +35,7 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     microBatches = o.microBatches.value_or(0);
     if (o.schedule)
       schedule = cost::toString(*o.schedule).str();
+    chunks = o.chunks.value_or(0);
     if (o.searchRecomputation)
       recompute = "auto";
     zero = o.searchZero ? "auto" : toString(o.zero).str();
@@ -66,8 +67,10 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       o.schedule = cost::parseScheduleKind(schedule);
       if (!o.schedule)
         return wrong() << "schedule: '" << schedule
-                       << "', expected auto, gpipe or 1f1b";
+                       << "', expected auto, gpipe, 1f1b or interleaved";
     }
+    if (chunks > 0)
+      o.chunks = chunks;
     if (recompute != "none" && recompute != "auto")
       return wrong() << "recompute: '" << recompute
                      << "', expected none or auto";
@@ -84,7 +87,8 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
                      << ", expected at least 1";
     for (auto [name, value] :
          {std::pair("memory-limit", int64_t(memoryLimit)),
-          std::pair("micro-batches", int64_t(microBatches))})
+          std::pair("micro-batches", int64_t(microBatches)),
+          std::pair("chunks", int64_t(chunks))})
       if (value < 0)
         return wrong() << name << ": " << value << ", expected at least 0";
     if (memoryLimit > 0)

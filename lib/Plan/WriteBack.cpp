@@ -57,13 +57,14 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
     note(argument, target.getArgument(number));
   }
   bool staged = graph.candidate.stages > 1;
-  auto setStage = [&](Operation *op, int64_t stage) {
+  auto setPlace = [&](Operation *op, int64_t place) {
     if (staged)
-      dist::setStage(op, stage);
+      dist::setStage(op, place % graph.candidate.stages,
+                     place / graph.candidate.stages);
   };
-  auto stageOf = [&](Operation *op) {
-    auto found = stages.stageOf.find(op);
-    return found == stages.stageOf.end() ? int64_t(-1) : found->second;
+  auto placeOf = [&](Operation *op) {
+    auto found = stages.placeOf.find(op);
+    return found == stages.placeOf.end() ? int64_t(-1) : found->second;
   };
   for (auto [op, copy] :
        llvm::zip_equal(function.getBody().front(), target.getBody().front())) {
@@ -82,29 +83,44 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
     remarkIfWhole(&op, copy.getLoc(), graph, solution);
     dist::setOperandShardings(&copy, operands);
     dist::setResultShardings(&copy, results);
-    int64_t stage = stageOf(&op);
-    if (stage < 0) {
+    int64_t place = placeOf(&op);
+    if (place < 0) {
       // A source belongs to the first stage that uses it.
-      stage = graph.candidate.stages - 1;
+      place = graph.candidate.stages * stages.chunks - 1;
       for (Operation *user : op.getUsers())
-        if (int64_t other = stageOf(user); other >= 0)
-          stage = std::min(stage, other);
+        if (int64_t other = placeOf(user); other >= 0)
+          place = std::min(place, other);
     }
-    setStage(&copy, stage);
+    setPlace(&copy, place);
   }
   for (const SharedReshard &reshard : shared)
     insertSharedReshards(reshard);
   if (isTraining)
-    setScheduleKind(module, stages.schedule);
+    setScheduleKind(module, stages.schedule, stages.chunks);
 }
 
-void kerf::plan::setScheduleKind(ModuleOp module, cost::ScheduleKind kind) {
-  assert(kind != cost::ScheduleKind::Forward && "of a step of training");
-  auto attribute = dist::ScheduleKindAttr::get(
-      module.getContext(), kind == cost::ScheduleKind::GPipe
-                               ? dist::ScheduleKind::GPipe
-                               : dist::ScheduleKind::OneFOneB);
-  module->setAttr(dist::kScheduleKind, attribute);
+static dist::ScheduleKind toDist(cost::ScheduleKind kind) {
+  switch (kind) {
+  case cost::ScheduleKind::GPipe:
+    return dist::ScheduleKind::GPipe;
+  case cost::ScheduleKind::OneFOneB:
+    return dist::ScheduleKind::OneFOneB;
+  case cost::ScheduleKind::Interleaved:
+    return dist::ScheduleKind::Interleaved;
+  case cost::ScheduleKind::Forward:
+    break;
+  }
+  llvm_unreachable("no schedule of a step of training");
+}
+
+void kerf::plan::setScheduleKind(ModuleOp module, cost::ScheduleKind kind,
+                                 int64_t chunks) {
+  MLIRContext *context = module.getContext();
+  module->setAttr(dist::kScheduleKind,
+                  dist::ScheduleKindAttr::get(context, toDist(kind)));
+  if (chunks > 1)
+    module->setAttr(dist::kChunks,
+                    IntegerAttr::get(IntegerType::get(context, 64), chunks));
 }
 
 SharedReshard kerf::plan::passReshard(Value value, StepPass pass,
@@ -134,22 +150,28 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
   OpBuilder builder(value.getContext());
   Operation *def = value.getDefiningOp();
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
-  // A source or input is brought to its layout in each stage that uses it, any
-  // other value in the stage that makes it.
-  std::map<int64_t, SmallVector<OpOperand *>> uses;
+  // A source or input is brought to its layout in each stage that uses it (in
+  // each of its chunks, unless once per step), any other value in the stage
+  // that makes it. By chunk and stage.
+  bool isOnce =
+      isEverywhere && move.phase && dist::runsOncePerStep(*move.phase);
+  constexpr std::pair<int64_t, int64_t> kNone = {-1, -1};
+  std::map<std::pair<int64_t, int64_t>, SmallVector<OpOperand *>> uses;
   for (OpOperand &use : value.getUses()) {
     if (isAssignTarget(use) ||
         (move.pass && move.zero->passOf(use) != move.pass))
       continue;
     Operation *staged = isEverywhere ? use.getOwner() : def;
-    uses[dist::findStage(staged).value_or(-1)].push_back(&use);
+    std::optional<int64_t> stage = dist::findStage(staged);
+    uses[stage ? std::pair(isOnce ? 0 : dist::getChunk(staged), *stage) : kNone]
+        .push_back(&use);
   }
   // The return has no stage: the last stage that uses the value gives it out.
-  if (auto none = uses.find(-1); none != uses.end() && uses.size() > 1) {
+  if (auto none = uses.find(kNone); none != uses.end() && uses.size() > 1) {
     uses.rbegin()->second.append(none->second);
-    uses.erase(-1);
+    uses.erase(kNone);
   }
-  for (auto &[stage, list] : uses) {
+  for (auto &[place, list] : uses) {
     if (move.pass)
       builder.setInsertionPoint(firstUser(list));
     else if (def)
@@ -167,8 +189,8 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
         move.to, TypeAttr(), purpose);
     dist::setOperandShardings(reshard, move.from);
     dist::setResultShardings(reshard, move.to);
-    if (stage >= 0)
-      dist::setStage(reshard, stage);
+    if (place != kNone)
+      dist::setStage(reshard, place.second, place.first);
     std::optional<int64_t> colocation =
         def ? dist::getColocation(def) : std::nullopt;
     for (OpOperand *use : list) {

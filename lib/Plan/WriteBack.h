@@ -34,8 +34,10 @@ SharedReshard passReshard(mlir::Value value, StepPass pass,
 /// Inserts the reshard, which the uses then read. Stages must already be set.
 void insertSharedReshards(const SharedReshard &move);
 
-/// The schedule of a training step, as the module says it.
-void setScheduleKind(mlir::ModuleOp module, cost::ScheduleKind kind);
+/// The schedule of a training step and the chunks of each stage, as the module
+/// says them.
+void setScheduleKind(mlir::ModuleOp module, cost::ScheduleKind kind,
+                     int64_t chunks);
 
 } // namespace kerf::plan
 

@@ -191,9 +191,33 @@ func.func @plan_c2(%x: tensor<4xf32>) {
 
 // -----
 
+// plan C4
+func.func @plan_c4(%x: tensor<4xf32>) {
+  // expected-error@+1 {{chunk is -1, expected at least 0}}
+  %0 = nn.relu %x {dist.plan = #dist.plan<stage = 1, chunk = -1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// plan C4
+func.func @plan_c4_no_stage(%x: tensor<4xf32>) {
+  // expected-error@+1 {{chunk 1 of no stage}}
+  %0 = nn.relu %x {dist.plan = #dist.plan<chunk = 1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
 // part C1
 // expected-error@+1 {{stage is -1, expected at least 0}}
 func.func private @part_c1() attributes {dist.part = #dist.part<stage = -1, phase = forward>}
+
+// -----
+
+// part C2
+// expected-error@+1 {{chunk is -1, expected at least 0}}
+func.func private @part_c2() attributes {dist.part = #dist.part<stage = 1, chunk = -1, phase = forward>}
 
 // -----
 
@@ -216,6 +240,12 @@ func.func private @to_c1() -> (tensor<4xf32> {dist.to = #dist.to<>})
 
 // expected-error@+1 {{dist.schedule_kind must be a #dist<schedule_kind ...>}}
 module attributes {dist.schedule_kind = "gpipe"} {
+}
+
+// -----
+
+// expected-error@+1 {{dist.chunks must be a number of 64 bits, at least 2}}
+module attributes {dist.chunks = 1} {
 }
 
 // -----

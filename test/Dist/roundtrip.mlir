@@ -35,6 +35,17 @@ func.func @blocks(%x: tensor<8x24xf32> {dist.sharding = #dist.sharding<{}, {"tp"
   return
 }
 
+// Chunk 0 of a stage is not named.
+// CHECK-LABEL: @chunks
+// CHECK-SAME: dist.part = #dist.part<stage = 1, chunk = 2, phase = forward>
+func.func @chunks(%x: tensor<8x24xf32>) attributes {dist.part = #dist.part<stage = 1, chunk = 2, phase = forward>} {
+  // CHECK: dist.plan = #p1c2
+  %0 = nn.neg %x {dist.plan = #dist.plan<stage = 1, chunk = 2>} : tensor<8x24xf32>
+  // CHECK: dist.plan = #p1}
+  %1 = nn.neg %0 {dist.plan = #dist.plan<stage = 1, chunk = 0>} : tensor<8x24xf32>
+  return
+}
+
 // CHECK-LABEL: @collectives
 func.func @collectives(%x: tensor<4x8xf32>) {
   // CHECK: dist.all_reduce %{{.*}} sum ["tp"] : tensor<4x8xf32> -> tensor<4x8xf32>

@@ -113,6 +113,7 @@ for flags in (["--devices=2"], ["--devices=2", "--mesh=pp=2"], ["--machine=h100-
 # What is for GPUs, or for training, or decided by a plan already, does nothing elsewhere.
 for flag in ("--ptxas=none", "--host-kernels", "--kernel-dump-dir=k"):
     expect_error(checks, f"CPU and {flag}", ["run", mlp, "--dim=batch=8", "--seed=1", flag], 2, [f"{flag.split('=')[0]} is for GPUs"])
+expect_error(checks, "--chunks without a schedule", ["plan", mlp, "--dim=batch=8", "--chunks=2"], 2, ["--chunks is of --schedule=interleaved"])
 expect_error(checks, "inference and --schedule", ["plan", mlp, "--dim=batch=8", "--schedule=gpipe"], 2, ["--schedule is of a pipeline that trains"])
 expect_error(checks, "compile --json", ["compile", mlp, "-o", out / "x.kerf", "--json"], 2, ["unknown argument --json"])
 staged = ["--dim=batch=8", "--devices=2", "--mesh=pp=2", "--micro-batches=2"]

@@ -25,10 +25,11 @@ BAR = 1e-4
 ONE = (1, "", 1, ())
 MESHES = {
     "few": [ONE, (2, "dp=2", 1, ()), (2, "tp=2", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",)),
-            (4, "dp=2,tp=2", 1, ())],
+            (2, "pp=2", 2, ("--schedule=interleaved",)), (4, "dp=2,tp=2", 1, ())],
     "all": [ONE, (1, "", 4, ()), (2, "dp=2", 1, ()), (2, "dp=2", 2, ()), (4, "dp=4", 1, ()), (2, "tp=2", 1, ()),
             (4, "tp=4", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",)), (2, "pp=2", 4, ("--schedule=gpipe",)),
-            (4, "pp=4", 4, ("--schedule=1f1b",)), (4, "dp=2,tp=2", 1, ()), (4, "dp=2,pp=2", 2, ()),
+            (4, "pp=4", 4, ("--schedule=1f1b",)), (2, "pp=2", 4, ("--schedule=interleaved",)),
+            (4, "dp=2,tp=2", 1, ()), (4, "dp=2,pp=2", 2, ()),
             (4, "tp=2,pp=2", 2, ()), (8, "dp=2,tp=2,pp=2", 2, ()), (4, "", 1, ()), (8, "", 1, ()),
             (4, "", 1, ("--objective=volume",)), (8, "", 1, ("--objective=volume",))],
 }
@@ -59,7 +60,7 @@ def losses_of(log):
 
 
 def train(arguments, curves, optimizer, ranks, mesh, micro_batches, extra, tag=""):
-    kind = "".join(f" {flag.split('=')[1]}" for flag in extra if not flag.startswith("--schedule"))
+    kind = "".join(f" {flag.split('=')[1]}" for flag in extra if flag not in ("--schedule=1f1b", "--schedule=gpipe"))
     name = f"{optimizer} {ranks} {mesh or 'auto'} m{micro_batches}{kind}{tag}".replace(",", "-")
     log, weights, stats = (arguments.out / f"{name.replace(' ', '_')}.{kind}" for kind in ("jsonl", "safetensors", "json"))
     log.unlink(missing_ok=True)

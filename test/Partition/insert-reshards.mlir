@@ -87,3 +87,34 @@ func.func @step(%x: tensor<4xf32> {dist.sharding = #vector_dp}) {
   %u = nn.sub %w, %g {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector]>} : tensor<4xf32>
   return
 }
+
+// -----
+
+// Each chunk of a stage reshards for its micro-batches by itself; what is brought once per step is shared by all
+// chunks of the stage.
+#vector = #dist.sharding<{}>
+#vector_tp = #dist.sharding<{"tp"}>
+module attributes {dist.chunks = 2, dist.schedule_kind = #dist<schedule_kind interleaved>} {
+dist.mesh @mesh ["pp"=2, "tp"=2] time ["mb"=2]
+// CHECK-LABEL: @chunks
+func.func @chunks(%x: tensor<4xf32> {dist.sharding = #vector}) {
+  // CHECK: %[[W:.*]] = nn.weight
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#vector_tp]>} : tensor<4xf32>
+  // CHECK: %[[A:.*]] = dist.reshard %{{.*}} to #s_tp {dist.plan = #p0}
+  // CHECK: nn.exp %[[A]]
+  %0 = nn.exp %x {dist.plan = #dist.plan<operands = [#vector_tp], results = [#vector_tp], stage = 0>} : tensor<4xf32>
+  // CHECK: %[[B:.*]] = dist.reshard %{{.*}} to #s_tp {dist.plan = #p0c1}
+  // CHECK: nn.neg %[[B]]
+  %1 = nn.neg %x {dist.plan = #dist.plan<operands = [#vector_tp], results = [#vector_tp], stage = 0, chunk = 1>} : tensor<4xf32>
+  // CHECK: nn.tanh %[[B]]
+  %2 = nn.tanh %x {dist.plan = #dist.plan<operands = [#vector_tp], results = [#vector_tp], stage = 0, chunk = 1>,
+                   dist.step = #dist.step<backward_input>} : tensor<4xf32>
+  // CHECK: %[[G:.*]] = dist.reshard %[[W]] to #s_x purpose parameter {dist.plan = #p0, dist.step = #prologue}
+  // CHECK: nn.add %{{.*}}, %[[G]]
+  %3 = nn.add %x, %w {dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector], stage = 0, chunk = 1>} : tensor<4xf32>
+  // CHECK-NOT: dist.reshard
+  // CHECK: nn.sub %{{.*}}, %[[G]]
+  %4 = nn.sub %x, %w {dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector], stage = 0>} : tensor<4xf32>
+  return
+}
+}

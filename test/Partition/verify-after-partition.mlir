@@ -11,6 +11,16 @@ dist.schedule 0 {
 
 // -----
 
+dist.mesh @mesh ["pp"=2]
+// expected-error @below {{partition: chunk is 1, expected less than 1}}
+func.func @chunk() attributes {dist.part = #dist.part<stage = 0, chunk = 1, phase = forward>} {
+  return
+}
+dist.schedule 0 {
+}
+
+// -----
+
 dist.mesh @mesh ["tp"=2]
 // expected-error @below {{partition: argument 0 is 'tensor<4xf32>', expected 'tensor<2xf32>' for <{tp}> of 'tensor<4xf32>'}}
 func.func @local(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {

@@ -13,7 +13,7 @@
 // MODEL: Cannot find option named 'tree'
 // LIMIT: memory-limit: -1, expected at least 0
 // DEVICES: devices: 0, expected at least 1
-// SCHEDULE: schedule: 'zb', expected auto, gpipe or 1f1b
+// SCHEDULE: schedule: 'zb', expected auto, gpipe, 1f1b or interleaved
 // PRECISION: Cannot find option named 'f8'
 // NORM: Cannot find option named 'none'
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

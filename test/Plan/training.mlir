@@ -1,6 +1,8 @@
 // RUN: kerf-opt %s --kerf-plan="devices=2 mesh=dp=2" | FileCheck %s --check-prefix=DATA
 // RUN: kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard=h=[{},{tp}]" | FileCheck %s --check-prefix=TENSOR
 // RUN: kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=2 schedule=gpipe" | FileCheck %s --check-prefix=PIPE
+// RUN: kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=2 schedule=interleaved" | FileCheck %s --check-prefix=CHUNKS
+// RUN: kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=2 schedule=interleaved" --kerf-partition | FileCheck %s --check-prefix=FUNCTIONS
 // RUN: kerf-opt %s --kerf-plan="devices=1 micro-batches=4" | FileCheck %s --check-prefix=ACCUMULATE
 // RUN: kerf-opt %s --kerf-plan="devices=4 mesh=dp=2,pp=2 micro-batches=2" | FileCheck %s --check-prefix=HYBRID
 // RUN: not kerf-opt %s --kerf-plan="devices=1 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
@@ -33,6 +35,16 @@
 // PIPE: dist.accumulate {{.*}}dist.plan = #p1_x2_sum-mb_to_x2
 // PIPE: nn.reduce {{.*}}dist.plan = #p0_{{[^ ]*}}to_x_sum-mb, dist.step = #backward_weight_0
 // PIPE: dist.assign {{.*}}dist.plan = #p0_
+
+// Chunks: the first of the four layers and the third are in stage 0, the others in stage 1.
+// CHUNKS: dist.chunks = 2 : i64, dist.schedule_kind = #dist<schedule_kind interleaved>
+// CHUNKS: dist.mesh @mesh ["pp"=2] time ["mb"=2]
+// CHUNKS: nn.matmul {{.*}}dist.plan = #p0_
+// CHUNKS: dist.plan = #p1_
+// CHUNKS: dist.plan = #p0c1_
+// CHUNKS: dist.plan = #p1c1_
+// FUNCTIONS: func.func @stage0_chunk1_forward(
+// FUNCTIONS: func.func @stage1_chunk1_backward(
 
 // ACCUMULATE: dist.mesh @mesh [] time ["mb"=4]
 // ACCUMULATE: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x2_sum-mb_to

@@ -113,15 +113,17 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
         json::Object{{"first", block.first}, {"last", block.last}});
   bool isScheduled =
       plan.isTraining && (plan.stages.size() > 1 || plan.microBatches > 1);
+  json::Object schedule{
+      {"kind", isScheduled ? cost::toString(plan.schedule) : "none"},
+      {"micro_batches", plan.microBatches}};
+  if (plan.chunks > 1)
+    schedule["chunks"] = plan.chunks;
   json::Object document{
       {"schema", planSchema.text()},
       {"mesh", std::move(mesh)},
       {"mesh_axes", std::move(axes)},
       {"devices", devices},
-      {"schedule",
-       json::Object{
-           {"kind", isScheduled ? cost::toString(plan.schedule) : "none"},
-           {"micro_batches", plan.microBatches}}},
+      {"schedule", std::move(schedule)},
       {"objective", json::Object{{"kind", plan::toString(plan.objective)},
                                  {"cost", plan.cost},
                                  {"lower_bound", plan.lowerBound}}},

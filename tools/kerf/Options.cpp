@@ -139,8 +139,13 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->check(atLeast(1))
       ->group(group);
   app.add_option("--schedule", o.schedule,
-                 "Of a pipeline that trains: auto, gpipe or 1f1b")
-      ->check(CLI::IsMember({"auto", "gpipe", "1f1b"}))
+                 "Of a pipeline that trains: auto, gpipe, 1f1b or interleaved")
+      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved"}))
+      ->group(group);
+  app.add_option("--chunks", o.chunks,
+                 "Chunks of the model in each stage of --schedule=interleaved "
+                 "(default: 2 or 4)")
+      ->check(atLeast(2))
       ->group(group);
   app.add_option("--recompute", o.recompute,
                  "Blocks of a step that are computed again for its backward "

@@ -70,6 +70,7 @@ struct Options {
   std::string solver = "auto", costModel = "ring", objective = "time";
   std::string memoryLimit;
   int64_t microBatches = 0;
+  int64_t chunks = 0;
   std::string schedule = "auto", recompute = "auto", zero = "auto";
   double deadline = 0;
   uint64_t seed = 0;

@@ -152,10 +152,14 @@ void Printer::printStages() {
   const json::Array *stages = plan.getArray("stages");
   if (!stages || stages->size() < 2)
     return;
-  out << "\nstages    "
-      << llvm::formatv(
+  const json::Object *schedule = plan.getObject("schedule");
+  out << "\nstages    ";
+  if (int64_t(number(schedule, "chunks")) > 1)
+    out << "interleaved 1F1B, " << int64_t(number(schedule, "chunks"))
+        << " chunks per stage ";
+  out << llvm::formatv(
              "(each waits for others {0:F1}% of the step, on average)",
-             100 * number(plan.getObject("schedule"), "bubble_fraction"))
+             100 * number(schedule, "bubble_fraction"))
       << "\n";
   for (const json::Value &value : *stages) {
     const json::Object *stage = value.getAsObject();

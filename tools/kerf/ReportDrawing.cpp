@@ -330,6 +330,12 @@ struct Row {
 };
 } // namespace
 
+/// Which chunk of its stage a run is of, where it is not the first.
+static std::string chunkOf(const json::Object *run) {
+  auto chunk = int64_t(numberAt(run, {"chunk"}));
+  return chunk > 0 ? ", chunk " + std::to_string(chunk) : "";
+}
+
 /// What the search simulated for each stage, then what runs once per step.
 static std::vector<Row> rowsOfPlan(const json::Object &plan, double step) {
   std::vector<Row> rows;
@@ -343,10 +349,10 @@ static std::vector<Row> rowsOfPlan(const json::Object &plan, double step) {
       std::string phase = textAt(run, "phase"),
                   micro =
                       std::to_string(int64_t(numberAt(run, {"micro_batch"})));
-      row.bars.push_back({numberAt(run, {"begin_seconds"}),
-                          numberAt(run, {"end_seconds"}),
-                          phase == "forward" ? "a" : "b",
-                          phase + " of micro-batch " + micro, micro});
+      row.bars.push_back(
+          {numberAt(run, {"begin_seconds"}), numberAt(run, {"end_seconds"}),
+           phase == "forward" ? "a" : "b",
+           phase + " of micro-batch " + micro + chunkOf(run), micro});
       end = std::max(end, row.bars.back().end);
     }
   }

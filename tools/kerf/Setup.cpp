@@ -112,6 +112,13 @@ static void requireSchedule(const llvm::json::Value &plan, const Options &o) {
                   "--schedule is " + o.schedule + ", that of " + o.planFile +
                       " is " + kind.str(),
                   {}};
+  int64_t chunks = schedule->getInteger("chunks").value_or(1);
+  if (o.chunks > 0 && o.chunks != chunks)
+    throw Failure{kUsage,
+                  "--chunks is " + std::to_string(o.chunks) + ", " +
+                      o.planFile + " has " + std::to_string(chunks) +
+                      " in each stage",
+                  {}};
 }
 
 /// What a plan.json was made for.
@@ -241,6 +248,7 @@ static const char *plannedBy(const Options &o) {
          : o.deadline > 0         ? "--deadline"
          : o.microBatches > 0     ? "--micro-batches"
          : o.schedule != "auto"   ? "--schedule"
+         : o.chunks > 0           ? "--chunks"
          : o.recompute != "auto"  ? "--recompute"
          : o.zero != "auto"       ? "--zero"
          : !o.batchDims.empty()   ? "--batch-dim"
@@ -379,6 +387,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.zero = *plan::parseZero(o.zero);
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
+  if (o.chunks > 0 && o.planFile.empty() && o.schedule != "interleaved")
+    throw Failure{kUsage, "--chunks is of --schedule=interleaved", {}};
+  if (o.chunks > 0)
+    p.chunks = o.chunks;
   bool isPlanned =
       !o.from.empty() && o.from != "import" && o.from != "autodiff";
   if (!o.from.empty()) {

@@ -28,6 +28,7 @@ Options kerf::tool::forOneDevice(const Options &options) {
   own.mesh = own.planFile = own.memoryLimit = own.machine = "";
   own.shards.clear();
   own.solver = own.schedule = "auto";
+  own.chunks = 0;
   own.recompute = own.zero = own.train ? "none" : "auto";
   // BatchNorm's statistics are those of the same micro-batches, which a plan
   // may name.

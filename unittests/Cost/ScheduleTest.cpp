@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 
 using namespace kerf::cost;
@@ -52,6 +54,64 @@ TEST(Schedule, ClosedFormsForRandomSizes) {
   }
 }
 
+// Equal chunks, free transfers: bubble (p-1)(F+B)/v of the whole stage's F and
+// B, held min(mv, (v+1)p - 2i - 1) micro-batches of a chunk.
+TEST(Schedule, ClosedFormsOfInterleaved) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    int64_t p = 1 + random() % 9, v = 1 + random() % 5;
+    int64_t m = p * (1 + random() % 6);
+    int64_t f = 1 + random() % 1000, b = 1 + random() % 2000; // of a chunk
+    std::vector<StageTimes> times(p * v, StageTimes{f, b, 0, 0, 0});
+    ScheduleResult result = simulateOrFail(
+        buildSchedule(ScheduleKind::Interleaved, p, m, v), times);
+    EXPECT_EQ(result.makespan, m * v * (f + b) + (p - 1) * (f + b));
+    for (int64_t i = 0; i < p; ++i) {
+      EXPECT_EQ(result.idle[i], (p - 1) * (f + b));
+      EXPECT_EQ(result.activationsHeld[i],
+                std::min(m * v, (v + 1) * p - 2 * i - 1));
+    }
+    // (p-1)/v/m of the time that a stage works.
+    EXPECT_NEAR(result.bubbleFraction / (1 - result.bubbleFraction),
+                double(p - 1) / double(v) / double(m), 1e-12);
+  }
+}
+
+// Each stage goes through a chunk's micro-batches in their order, forward and
+// back: so messages of a channel are sent and taken in one order.
+TEST(Schedule, InterleavedKeepsMicroBatchesInOrder) {
+  for (int64_t p : {2, 3, 4})
+    for (int64_t v : {2, 3})
+      for (const auto &list :
+           buildSchedule(ScheduleKind::Interleaved, p, 3 * p, v)) {
+        std::map<std::pair<Phase, int64_t>, int64_t> next;
+        for (const Instruction &each : list)
+          EXPECT_EQ(each.microBatch, next[std::pair(each.phase, each.chunk)]++);
+      }
+}
+
+// By hand: p = 2, v = 2, m = 2, each chunk's forward and backward takes 1.
+TEST(Schedule, InterleavedByHand) {
+  Schedule schedule = buildSchedule(ScheduleKind::Interleaved, 2, 2, 2);
+  constexpr Phase F = Phase::Forward, B = Phase::Backward;
+  EXPECT_EQ(schedule, (Schedule{{{F, 0, 0},
+                                 {F, 1, 0},
+                                 {F, 0, 1},
+                                 {F, 1, 1},
+                                 {B, 0, 1},
+                                 {B, 1, 1},
+                                 {B, 0, 0},
+                                 {B, 1, 0}},
+                                {{F, 0, 0},
+                                 {F, 1, 0},
+                                 {F, 0, 1},
+                                 {B, 0, 1},
+                                 {F, 1, 1},
+                                 {B, 1, 1},
+                                 {B, 0, 0},
+                                 {B, 1, 0}}}));
+}
+
 // Unequal stages and slow links never deadlock and never beat the busiest
 // stage or a single micro-batch's way through.
 TEST(Schedule, BoundsForRandomTimes) {
@@ -73,6 +133,46 @@ TEST(Schedule, BoundsForRandomTimes) {
       EXPECT_GE(result.makespan, std::max(busiest, way));
     }
   }
+}
+
+// The same of chunks, whose messages share the links.
+TEST(Schedule, BoundsOfInterleavedForRandomTimes) {
+  std::mt19937_64 random(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    int64_t p = 1 + random() % 6, v = 2 + random() % 3;
+    int64_t m = p * (1 + random() % 4);
+    std::vector<StageTimes> times;
+    std::vector<int64_t> work(p);
+    int64_t way = 0;
+    for (int64_t k = 0; k < p * v; ++k) {
+      int64_t link = p > 1 ? 50 : 1; // one stage sends nothing
+      times.push_back({int64_t(random() % 100), int64_t(random() % 100), 0,
+                       int64_t(random() % link), int64_t(random() % link)});
+      work[k % p] += m * (times[k].forward + times[k].backward);
+      way += times[k].forward + times[k].backward;
+      if (k + 1 < p * v)
+        way += times[k].sendForward + times[k].sendBackward;
+    }
+    ScheduleResult result = simulateOrFail(
+        buildSchedule(ScheduleKind::Interleaved, p, m, v), times);
+    EXPECT_GE(result.makespan, *std::max_element(work.begin(), work.end()));
+    EXPECT_GE(result.makespan, way);
+  }
+}
+
+// Both chunks of stage 0 send to stage 1 over one link. Micro-batch 0 of chunk
+// 1 is made at 63, when the link still carries micro-batch 2 of chunk 0
+// until 91.
+TEST(Schedule, ChunksShareLinks) {
+  std::vector<StageTimes> times(4, StageTimes{1, 0, 0, 30, 0});
+  std::vector<Instruction> list;
+  for (int64_t chunk : {0, 1})
+    for (int64_t microBatch : {0, 1, 2})
+      list.push_back({Phase::Forward, microBatch, chunk});
+  ScheduleResult result = simulateOrFail({list, list}, times);
+  EXPECT_EQ(result.spans[0][3].begin, 62);
+  EXPECT_EQ(result.spans[1][3].begin, 121);
+  EXPECT_EQ(result.makespan, 182);
 }
 
 // A slow link is the pipeline's beat: transfers overlap compute, one at a time.
@@ -141,8 +241,8 @@ TEST(Schedule, Errors) {
 }
 
 TEST(Schedule, NamesRoundTrip) {
-  for (auto kind :
-       {ScheduleKind::Forward, ScheduleKind::GPipe, ScheduleKind::OneFOneB})
+  for (auto kind : {ScheduleKind::Forward, ScheduleKind::GPipe,
+                    ScheduleKind::OneFOneB, ScheduleKind::Interleaved})
     EXPECT_EQ(parseScheduleKind(toString(kind)), kind);
   EXPECT_FALSE(parseScheduleKind("gpip"));
 }

@@ -1,11 +1,11 @@
 //===- RandomTrainingExecuteTest.cpp - compiled steps equal whole ones ----===//
 //
-// Random training steps, whole and under random plans (stages, micro-batches,
-// partial gradients, uneven shards, tied weights, blocks that are computed
-// again), are lowered, compiled, packaged and run on thread ranks: three steps
-// leave the same parameters and momenta and give the same outputs as the
-// function under the interpreter. The runtime compares counted with planned
-// bytes, and replicas of parameters bit for bit.
+// Random training steps, whole and under random plans (stages, chunks,
+// micro-batches, partial gradients, uneven shards, tied weights, blocks that
+// are computed again), are lowered, compiled, packaged and run on thread ranks:
+// three steps leave the same parameters and momenta and give the same outputs
+// as the function under the interpreter. The runtime compares counted with
+// planned bytes, and replicas of parameters bit for bit.
 //
 //===----------------------------------------------------------------------===//
 #include "../Support/Seeds.h"
@@ -32,8 +32,12 @@ namespace {
 
 constexpr int numSteps = 3;
 
-/// Whether the function was one that has gradients.
-bool check(MLIRContext &context, unsigned seed, bool partitioned) {
+/// What is made of a step: nothing, any plan, one whose stages hold chunks.
+enum class Cut { Whole, Partitioned, Interleaved };
+
+/// Whether the step was one as asked for: one that has gradients, and is cut
+/// so.
+bool check(MLIRContext &context, unsigned seed, Cut cut) {
   Random random(seed);
   dist::Mesh mesh = makeMesh(random);
   if (!mesh.find(dist::kStageAxis) && chance(random, 40))
@@ -41,6 +45,12 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
   int64_t batch = 1 + draw(random, 6);
   if (chance(random, 50) && mesh.numMicroBatches() == 1)
     mesh.axes.push_back({"mb", 2 + draw(random, 3), true});
+  int64_t chunks = 1;
+  if (cut == Cut::Interleaved) {
+    if (!mesh.find(dist::kStageAxis))
+      mesh.axes.insert(mesh.axes.begin(), {dist::kStageAxis.str(), 2, false});
+    chunks = makeInterleaved(mesh, random);
+  }
   if (mesh.numMicroBatches() > 1)
     batch = 2 * mesh.numMicroBatches();
   auto module = chance(random, 75)
@@ -67,10 +77,14 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
     EXPECT_TRUE(succeeded(outputs));
     expected.push_back(std::move(*outputs));
   }
-  if (partitioned) {
+  bool isAsAsked = true;
+  if (cut != Cut::Whole) {
     if (seed % 2 == 1)
       plan::recomputeEvery(main, 1 + seed / 2 % 2);
+    if (chunks > 1)
+      setInterleaved(*module, chunks);
     makePlan(*module, mesh, random);
+    isAsAsked = dist::getNumChunks(*module) == chunks;
     PassManager passes(&context);
     buildPartitionPipeline(passes);
     CollectivesOptions options;
@@ -85,7 +99,7 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
       runNativeSteps(*module, folder.file("test.kerf"), steps);
   EXPECT_EQ(failure, "") << text;
   if (!failure.empty())
-    return true;
+    return isAsAsked;
   // Steps amplify what f32 rounds away.
   auto close = [](const interpret::Tensor &a, const interpret::Tensor &b) {
     return interpret::difference(a, b) <= 3e-3;
@@ -107,22 +121,26 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
     else
       EXPECT_TRUE(close(value, it->second)) << name << "\n" << text;
   }
-  return true;
+  return isAsAsked;
 }
 
-void checkAll(unsigned first, unsigned count, int min, bool partitioned) {
+void checkAll(unsigned first, unsigned count, int min, Cut cut) {
   kerf::test::LoadedContext loaded;
   int ran = 0;
   if (kerf::test::forEachSeed(first, count, [&](unsigned seed) {
-        ran += check(loaded.context, seed, partitioned);
+        ran += check(loaded.context, seed, cut);
       }))
     EXPECT_GE(ran, min);
 }
 
-TEST(RandomTrainingExecuteTest, Whole) { checkAll(0, 30, 15, false); }
+TEST(RandomTrainingExecuteTest, Whole) { checkAll(0, 30, 15, Cut::Whole); }
 TEST(RandomTrainingExecuteTest, Partitioned) {
   const unsigned count = kerf::test::seedsOf(40, 14);
-  checkAll(500, count, count / 2, true);
+  checkAll(500, count, count / 2, Cut::Partitioned);
+}
+TEST(RandomTrainingExecuteTest, Interleaved) {
+  const unsigned count = kerf::test::seedsOf(40, 14);
+  checkAll(700, count, count / 4, Cut::Interleaved);
 }
 
 } // namespace

@@ -45,8 +45,15 @@ interpret::Weights makeWeights(unsigned salt = 0);
 dist::Mesh makeMesh(Random &random);
 
 /// Annotates @main and adds the mesh. Micro-batches are dropped from `mesh` if
-/// the function is not exact under them.
+/// the function is not exact under them. Where the module says so (dist.chunks)
+/// stages hold several chunks, unless there are no micro-batches for them.
 void makePlan(mlir::ModuleOp module, dist::Mesh mesh, Random &random);
+
+/// Gives a mesh with stages micro-batches for an interleaved schedule. Returns
+/// how many chunks a stage is to hold.
+int64_t makeInterleaved(dist::Mesh &mesh, Random &random);
+/// Says so in the module, for makePlan().
+void setInterleaved(mlir::ModuleOp module, int64_t chunks);
 
 } // namespace kerf::test
 

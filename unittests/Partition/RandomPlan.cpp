@@ -357,7 +357,7 @@ struct Planner {
   }
 
   /// Now and then a value is brought somewhere for all its uses.
-  void addHub(Value value, int64_t stage) {
+  void addHub(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     for (OpOperand &use : value.getUses()) // a use that wants it partial
       if (ArrayRef<ShardingAttr> list = getOperandShardings(use.getOwner());
@@ -374,8 +374,8 @@ struct Planner {
     auto shared = ReshardOp::create(
         builder, value.getLoc(), type, value, ShardingAttr(),
         attr(value.getContext(), to), TypeAttr(), PurposeAttr());
-    setStage(shared, stage);
     Operation *producer = value.getDefiningOp();
+    setStageOf(shared, producer);
     Phase phase =
         isa<AccumulateOp>(producer) ? Phase::Update : getPhase(producer);
     setPhase(shared, phase);
@@ -392,6 +392,13 @@ struct Planner {
       opBatch.clear();
       opPartial.clear();
       timePartial.clear();
+    }
+    int64_t numStages = 1;
+    if (auto axis = mesh.find(kStageAxis))
+      numStages = mesh.axes[*axis].size;
+    if (getNumChunks(module) > 1 && mesh.numMicroBatches() % numStages != 0) {
+      module->removeAttr(kChunks);
+      module->removeAttr(kScheduleKind);
     }
     auto builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp::create(builder, module.getLoc(), "mesh",
@@ -417,9 +424,11 @@ struct Planner {
                anyLayout(cast<RankedTensorType>(use.get().getType()).getShape(),
                          batchOf(use.get()))));
 
-    int64_t numStages = 1, stage = 0;
-    if (auto axis = mesh.find(kStageAxis))
-      numStages = mesh.axes[*axis].size;
+    // Stages are virtual ones here: chunk * numStages + stage.
+    int64_t numVirtual = numStages * getNumChunks(module), stage = 0;
+    auto setVirtualStage = [&](Operation *op, int64_t number) {
+      setStage(op, number % numStages, number / numStages);
+    };
     SmallVector<Operation *> ops;
     for (Operation &op : main.getBody().front().without_terminator())
       ops.push_back(&op);
@@ -433,13 +442,13 @@ struct Planner {
       if (getPhase(op) != Phase::Forward || isa<AccumulateOp>(op))
         continue;
       bool known = together && stageOf.count(*together);
-      if (!known && stage + 1 < numStages &&
-          chance(random, static_cast<int>(100 * numStages / forward)))
+      if (!known && stage + 1 < numVirtual &&
+          chance(random, static_cast<int>(100 * numVirtual / forward)))
         ++stage;
       int64_t here = known ? stageOf[*together] : stage;
       if (together)
         stageOf[*together] = here;
-      setStage(op, here);
+      setVirtualStage(op, here);
     }
     for (Operation *op : ops) {
       if (findStage(op))
@@ -447,15 +456,15 @@ struct Planner {
       std::optional<int64_t> together = getColocation(op);
       bool known = together && stageOf.count(*together);
       int64_t here = known      ? stageOf[*together]
-                     : once(op) ? draw(random, numStages)
+                     : once(op) ? draw(random, numVirtual)
                                 : stage;
       if (together)
         stageOf[*together] = here;
-      setStage(op, here);
+      setVirtualStage(op, here);
     }
     for (Operation *op : ops)
       if (chance(random, 15) && !isa<SourceOpInterface, AssignOp>(op))
-        addHub(op->getResult(0), *findStage(op));
+        addHub(op->getResult(0));
   }
 };
 
@@ -463,4 +472,20 @@ struct Planner {
 
 void kerf::test::makePlan(ModuleOp module, Mesh mesh, Random &random) {
   Planner{std::move(mesh), random}.run(module);
+}
+
+int64_t kerf::test::makeInterleaved(Mesh &mesh, Random &random) {
+  int64_t count =
+      mesh.axes[*mesh.find(kStageAxis)].size * (1 + draw(random, 2));
+  llvm::erase_if(mesh.axes, [](const MeshAxis &each) { return each.isTime; });
+  mesh.axes.push_back({"mb", count, true});
+  return 2 + draw(random, 2);
+}
+
+void kerf::test::setInterleaved(ModuleOp module, int64_t chunks) {
+  MLIRContext *context = module.getContext();
+  module->setAttr(kScheduleKind, ScheduleKindAttr::get(
+                                     context, dist::ScheduleKind::Interleaved));
+  module->setAttr(kChunks,
+                  IntegerAttr::get(IntegerType::get(context, 64), chunks));
 }

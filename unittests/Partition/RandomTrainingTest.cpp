@@ -1,10 +1,10 @@
 //===- RandomTrainingTest.cpp - partitioned steps equal whole ones --------===//
 //
 // Random networks and random functions, made into training steps, under random
-// plans (stages, micro-batches, sub-axes, partial gradients, uneven shards,
-// tied weights, blocks that are computed again): two steps on simulated ranks
-// leave the same parameters, momenta and outputs as two steps of the function
-// as it stands; and run again, the same bits.
+// plans (stages, chunks, micro-batches, sub-axes, partial gradients, uneven
+// shards, tied weights, blocks that are computed again): two steps on simulated
+// ranks leave the same parameters, momenta and outputs as two steps of the
+// function as it stands; and run again, the same bits.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomTraining.h"
@@ -36,6 +36,7 @@ constexpr int kSteps = 2;
 struct Coverage {
   int steps = 0, stages = 0, microBatches = 0, sums = 0, kept = 0, levels = 0;
   int tied = 0, buckets = 0, waits = 0, byAutodiff = 0, recomputed = 0;
+  int interleaved = 0, chunksKept = 0;
   std::map<std::string, int> purposes;
 };
 
@@ -70,6 +71,10 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   int64_t batch = 1 + draw(random, 6);
   if (chance(random, 50) && mesh.numMicroBatches() == 1)
     mesh.axes.push_back({"mb", 2 + draw(random, 3), true});
+  Random ofChunks(seed + 100000);
+  int64_t chunks = 1;
+  if (mesh.find(dist::kStageAxis) && chance(ofChunks, 50))
+    chunks = makeInterleaved(mesh, ofChunks);
   if (mesh.numMicroBatches() > 1)
     batch = 2 * mesh.numMicroBatches();
   bool byAutodiff = seed % 3 == 0;
@@ -101,8 +106,11 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   if (seed % 2 == 1)
     coverage.recomputed += plan::recomputeEvery(main, 1 + seed / 2 % 2);
   ASSERT_TRUE(succeeded(verify(*module))) << textOf(*module);
+  if (chunks > 1)
+    setInterleaved(*module, chunks);
   makePlan(*module, mesh, random);
-  if (chance(random, 50))
+  chunks = dist::getNumChunks(*module);
+  if (chance(random, 50) && chunks == 1)
     (*module)->setAttr(
         dist::kScheduleKind,
         dist::ScheduleKindAttr::get(&context, dist::ScheduleKind::GPipe));
@@ -134,6 +142,8 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   compare("partition");
   ++coverage.steps;
   coverage.stages += !module->getOps<dist::ChannelOp>().empty();
+  coverage.interleaved +=
+      chunks > 1 && !module->getOps<dist::ChannelOp>().empty();
   bool levels = false;
   for (auto function : module->getOps<func::FuncOp>()) {
     levels |= function.getName().ends_with("update2");
@@ -142,6 +152,9 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
           dist::numberFrom(function, i, dist::From::Accumulator).has_value();
       coverage.kept +=
           dist::numberFrom(function, i, dist::From::Kept).has_value();
+      coverage.chunksKept +=
+          dist::numberFrom(function, i, dist::From::Kept).has_value() &&
+          dist::getChunk(function) > 0;
     }
   }
   coverage.levels += levels;
@@ -186,6 +199,8 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.tied, 5);
   EXPECT_GT(coverage.byAutodiff, 80);
   EXPECT_GT(coverage.recomputed, 50);
+  EXPECT_GT(coverage.interleaved, 40);
+  EXPECT_GT(coverage.chunksKept, 40);
   EXPECT_GT(coverage.buckets, 15);
   EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})
@@ -199,6 +214,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
   LoadedContext loaded;
   MLIRContext &context = loaded.context;
   int planned = 0, stages = 0, exact = 0, whole = 0, inParts = 0;
+  int interleaved = 0;
   std::string infeasible;
   bool all = forEachSeed(7000, 100, [&](unsigned seed) {
     Random random(seed);
@@ -240,6 +256,11 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     if (llvm::any_of(options.mesh,
                      [](const auto &axis) { return axis.first == "dp"; }))
       options.zero = plan::kZeros[draw(kinds, 4)];
+    if (options.mesh.front() == std::pair<std::string, int64_t>("pp", 2) &&
+        chance(kinds, 50)) {
+      options.schedule = cost::ScheduleKind::Interleaved;
+      options.microBatches = 2 + 2 * draw(kinds, 2);
+    }
     plan::PlanError error = plan::PlanError::None;
     std::string message;
     auto result = plan::planModule(*module, options, error, message);
@@ -255,6 +276,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     ASSERT_TRUE(succeeded(report));
     ++planned;
     inParts += result->zero != plan::Zero::None;
+    interleaved += result->chunks > 1;
     int64_t promised = result->candidates.front().totalBytes;
     if (options.mesh.front().first == "pp") {
       ++stages;
@@ -288,6 +310,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     EXPECT_GT(planned, 60) << infeasible;
     EXPECT_GT(stages, 20) << infeasible;
     EXPECT_GT(inParts, 20) << infeasible;
+    EXPECT_GT(interleaved, 8) << infeasible;
     EXPECT_GT(exact * 2, whole);
   }
 }

@@ -1,9 +1,10 @@
 //===- ScheduleTest.cpp - no list of instructions can deadlock ------------===//
 //
 // Programs of p stages and m micro-batches with channels of every kind between
-// them, GPipe and 1F1B: the lists are played against each other in the
-// strictest way that a runtime may (kerf-verify-after-partition), and in a few
-// random orders. The functions are empty: what matters is who waits for whom.
+// them, GPipe, 1F1B and interleaved: the lists are played against each other in
+// the strictest way that a runtime may (kerf-verify-after-partition), and in a
+// few random orders. The functions are empty: what matters is who waits for
+// whom.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomGraph.h"
@@ -27,7 +28,7 @@ namespace {
 
 /// One function of a stage, by what it takes and gives.
 struct Node {
-  int64_t stage;
+  int64_t stage, chunk;
   Phase phase;
   int64_t level; ///< of prologue and update
   SmallVector<int64_t> recvs, sends;
@@ -36,8 +37,8 @@ struct Node {
 class Program {
 public:
   Program(MLIRContext *context, Random &random, int64_t stages,
-          int64_t microBatches)
-      : builder(context), random(random), stages(stages),
+          int64_t microBatches, int64_t chunks)
+      : builder(context), random(random), stages(stages), chunks(chunks),
         module(ModuleOp::create(builder, builder.getUnknownLoc())) {
     builder.setInsertionPointToEnd(module->getBody());
     type = RankedTensorType::get({1}, builder.getF32Type());
@@ -55,12 +56,14 @@ private:
   void addNodes() {
     for (int64_t stage = 0; stage < stages; ++stage) {
       for (int64_t level = draw(random, 3); level-- > 0;)
-        nodes.push_back({stage, Phase::Prologue, level, {}, {}});
-      nodes.push_back({stage, Phase::Forward, 0, {}, {}});
-      if (chance(random, 90)) // else frozen
-        nodes.push_back({stage, Phase::BackwardInput, 0, {}, {}});
+        nodes.push_back({stage, 0, Phase::Prologue, level, {}, {}});
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        nodes.push_back({stage, chunk, Phase::Forward, 0, {}, {}});
+        if (chance(random, 90)) // else frozen
+          nodes.push_back({stage, chunk, Phase::BackwardInput, 0, {}, {}});
+      }
       for (int64_t level = draw(random, 4); level-- > 0;)
-        nodes.push_back({stage, Phase::Update, level, {}, {}});
+        nodes.push_back({stage, 0, Phase::Update, level, {}, {}});
     }
     llvm::stable_sort(nodes, [](const Node &a, const Node &b) {
       auto order = [](const Node &n) {
@@ -68,14 +71,14 @@ private:
                     : n.phase == Phase::Forward ? 1
                     : n.phase == Phase::Update  ? 3
                                                 : 2;
-        return std::tuple(n.stage, phase, n.level);
+        return std::tuple(n.stage, phase, n.chunk, n.level);
       };
       return order(a) < order(b);
     });
   }
 
   /// What the verifier of plans and the levels of StepParts.h let through.
-  static bool mayFlow(const Node &a, const Node &b) {
+  bool mayFlow(const Node &a, const Node &b) const {
     if (a.stage == b.stage)
       return false;
     if (a.phase == b.phase && runsOncePerStep(a.phase))
@@ -85,12 +88,15 @@ private:
       return true;
     case Phase::Forward:
       return b.phase != Phase::Prologue && b.phase != Phase::Update &&
-             a.stage < b.stage;
+             placeOf(a) < placeOf(b);
     case Phase::BackwardInput:
-      return b.phase == Phase::BackwardInput && a.stage > b.stage;
+      return b.phase == Phase::BackwardInput && placeOf(a) > placeOf(b);
     default:
       return false;
     }
+  }
+  int64_t placeOf(const Node &node) const {
+    return node.chunk * stages + node.stage;
   }
 
   void addChannels() {
@@ -105,7 +111,7 @@ private:
       for (Node &b : nodes)
         if (mayFlow(a, b) &&
             ((a.phase == b.phase && !runsOncePerStep(a.phase) &&
-              std::abs(a.stage - b.stage) == 1) ||
+              std::abs(placeOf(a) - placeOf(b)) == 1) ||
              chance(random, 10)))
           connect(a, b);
     for (Node &node : nodes) {
@@ -117,14 +123,14 @@ private:
   void build(const Node &node) {
     SmallVector<Type> arguments(node.recvs.size(), type),
         results(node.sends.size(), type);
-    std::string name = "s" + std::to_string(node.stage) + "_" +
-                       stringifyPhase(node.phase).str() +
-                       std::to_string(node.level);
+    std::string name =
+        "s" + std::to_string(node.stage) + "c" + std::to_string(node.chunk) +
+        "_" + stringifyPhase(node.phase).str() + std::to_string(node.level);
     auto function =
         func::FuncOp::create(builder, builder.getUnknownLoc(), name,
                              builder.getFunctionType(arguments, results));
     function.setPrivate();
-    setPart(function, node.stage, node.phase);
+    setPart(function, node.stage, node.phase, node.chunk);
     auto sharding =
         ShardingAttr::get(builder.getContext(), getMesh(*module), Layout(1));
     for (auto [index, channel] : llvm::enumerate(node.recvs)) {
@@ -157,7 +163,7 @@ private:
 
   OpBuilder builder;
   Random &random;
-  int64_t stages;
+  int64_t stages, chunks;
   OwningOpRef<ModuleOp> module;
   RankedTensorType type;
   std::vector<Node> nodes;
@@ -212,16 +218,25 @@ TEST(ScheduleTest, NoneCanDeadlock) {
   registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
-  for (unsigned seed = 0; seed < 150; ++seed) {
+  for (unsigned seed = 0; seed < 250; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     int64_t stages = 2 + draw(random, 5), microBatches = 2 + draw(random, 7);
-    auto module = Program(&context, random, stages, microBatches).take();
+    int64_t chunks = 1;
+    if (seed >= 150) {
+      stages = 2 + draw(random, 3);
+      microBatches = stages * (1 + draw(random, 3));
+      chunks = 2 + draw(random, 2);
+    }
+    auto module =
+        Program(&context, random, stages, microBatches, chunks).take();
     (*module)->setAttr(
         dist::kScheduleKind,
         ScheduleKindAttr::get(&context, chance(random, 50)
                                             ? dist::ScheduleKind::GPipe
                                             : dist::ScheduleKind::OneFOneB));
+    if (chunks > 1)
+      setInterleaved(*module, chunks);
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());
     passes.addPass(createVerifyPartition());
@@ -240,7 +255,8 @@ TEST(ScheduleTest, NoneCanDeadlock) {
 
 // The lists run functions in the order whose makespan and memory the planner
 // has simulated (closed forms: unittests/Cost/ScheduleTest.cpp), and hold no
-// more than min(m, p - i) kept values at stage i in 1F1B, m in GPipe.
+// more than min(m, p - i) kept values at stage i in 1F1B, m in GPipe,
+// min(mv, (v+1)p - 2i - 1) of v chunks.
 TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
   DialectRegistry registry;
   registerDialects(registry);
@@ -250,6 +266,12 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
   for (int trial = 0; trial < 60; ++trial) {
     int64_t p = 1 + draw(random, 6), m = 1 + draw(random, 12);
     bool gpipe = chance(random, 50);
+    int64_t v = trial % 3 == 2 ? 2 + draw(random, 2) : 1;
+    auto kind = v > 1   ? cost::ScheduleKind::Interleaved
+                : gpipe ? cost::ScheduleKind::GPipe
+                        : cost::ScheduleKind::OneFOneB;
+    if (v > 1)
+      m = p * (1 + draw(random, 3));
     OpBuilder builder(&context);
     OwningOpRef<ModuleOp> module =
         ModuleOp::create(builder, builder.getUnknownLoc());
@@ -258,23 +280,29 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         builder, builder.getUnknownLoc(), "mesh",
         MeshAttr::get(&context, Mesh{{{"pp", p, false}, {"mb", m, true}}}));
     auto type = RankedTensorType::get({1}, builder.getF32Type());
-    for (int64_t stage = 0; stage < p; ++stage)
+    auto nameOf = [](int64_t stage, int64_t chunk, bool backward) {
+      return "s" + std::to_string(stage) + "c" + std::to_string(chunk) +
+             (backward ? "b" : "f");
+    };
+    for (int64_t place = 0; place < p * v; ++place)
       for (bool backward : {false, true}) {
+        int64_t stage = place % p, chunk = place / p;
         auto function = func::FuncOp::create(
-            builder, builder.getUnknownLoc(),
-            "s" + std::to_string(stage) + (backward ? "b" : "f"),
+            builder, builder.getUnknownLoc(), nameOf(stage, chunk, backward),
             backward ? builder.getFunctionType({type}, {})
                      : builder.getFunctionType({}, {type}));
         setPart(function, stage,
-                backward ? Phase::BackwardInput : Phase::Forward);
+                backward ? Phase::BackwardInput : Phase::Forward, chunk);
         Block *block = function.addEntryBlock();
         auto sharding =
             ShardingAttr::get(&context, getMesh(*module), Layout(1));
         if (backward) {
-          function.setArgAttr(0, kFrom, FromAttr::get(&context, From::Kept, 0));
+          function.setArgAttr(0, kFrom,
+                              FromAttr::get(&context, From::Kept, chunk));
           function.setArgAttr(0, kSharding, sharding);
         } else {
-          function.setResultAttr(0, kTo, ToAttr::get(&context, {}, {}, {0}));
+          function.setResultAttr(0, kTo,
+                                 ToAttr::get(&context, {}, {}, {chunk}));
           function.setResultAttr(0, kSharding, sharding);
         }
         OpBuilder body = OpBuilder::atBlockEnd(block);
@@ -294,12 +322,13 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         dist::kScheduleKind,
         ScheduleKindAttr::get(&context, gpipe ? dist::ScheduleKind::GPipe
                                               : dist::ScheduleKind::OneFOneB));
+    if (v > 1)
+      setInterleaved(*module, v);
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());
     ASSERT_TRUE(succeeded(passes.run(*module)));
 
-    cost::Schedule order = cost::buildSchedule(
-        gpipe ? cost::ScheduleKind::GPipe : cost::ScheduleKind::OneFOneB, p, m);
+    cost::Schedule order = cost::buildSchedule(kind, p, m, v);
     for (auto schedule : module->getOps<ScheduleOp>()) {
       size_t at = 0;
       int64_t held = 0, max = 0;
@@ -307,7 +336,8 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
       for (auto run : schedule.getOps<RunOp>()) {
         ASSERT_LT(at, list.size());
         bool forward = list[at].phase == cost::Phase::Forward;
-        EXPECT_EQ(run.getCallee().ends_with("f"), forward);
+        EXPECT_EQ(run.getCallee(),
+                  nameOf(schedule.getStage(), list[at].chunk, !forward));
         EXPECT_EQ(int64_t(run.getMicroBatch()), list[at++].microBatch);
         // A slot lives to its last use, which is the backward run.
         if (forward)
@@ -319,9 +349,10 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
             EXPECT_EQ(cast<RunOp>(user).getMicroBatch(), run.getMicroBatch());
       }
       EXPECT_EQ(at, list.size());
-      EXPECT_EQ(max,
-                gpipe ? m
-                      : std::min<int64_t>(m, p - int64_t(schedule.getStage())));
+      auto i = static_cast<int64_t>(schedule.getStage());
+      EXPECT_EQ(max, v > 1   ? std::min(m * v, (v + 1) * p - 2 * i - 1)
+                     : gpipe ? m
+                             : std::min(m, p - i));
     }
   }
 }

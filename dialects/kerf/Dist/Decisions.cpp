@@ -108,20 +108,23 @@ private:
 Attribute PlanAttr::parse(AsmParser &parser, Type) {
   SmallVector<ShardingAttr> operands, results;
   std::optional<int64_t> stage;
+  int64_t chunk = 0;
   SMLoc loc = parser.getCurrentLocation();
   auto error = [&] { return parser.emitError(loc); };
-  FieldsParser fields(parser, {"operands", "results", "stage"});
+  FieldsParser fields(parser, {"operands", "results", "stage", "chunk"});
   if (fields.run([&](StringRef key) -> ParseResult {
         if (parser.parseEqual())
           return failure();
         if (key == "stage")
           return parser.parseInteger(stage.emplace());
+        if (key == "chunk")
+          return parser.parseInteger(chunk);
         return parseShardings(parser, key == "operands" ? operands : results);
       }))
     return {};
   return getChecked(function_ref<InFlightDiagnostic()>(error),
                     parser.getContext(), ArrayRef(operands), ArrayRef(results),
-                    stage);
+                    stage, chunk);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -131,12 +134,19 @@ void PlanAttr::print(AsmPrinter &printer) const {
   fields.list("results = ", getResults(), print);
   if (getStage())
     fields.next("stage = ") << *getStage();
+  if (getChunk())
+    fields.next("chunk = ") << getChunk();
 }
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<ShardingAttr> operands,
                                ArrayRef<ShardingAttr> results,
-                               std::optional<int64_t> stage) {
+                               std::optional<int64_t> stage, int64_t chunk) {
+  // plan C4
+  if (chunk < 0)
+    return emitError() << "chunk is " << chunk << ", expected at least 0";
+  if (chunk && !stage)
+    return emitError() << "chunk " << chunk << " of no stage";
   // plan C1
   if (operands.empty() && results.empty() && !stage)
     return emitError() << "a plan that decides nothing";
@@ -217,32 +227,37 @@ LogicalResult StepAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 Attribute PartAttr::parse(AsmParser &parser, Type) {
   Phase phase = Phase::Forward;
-  int64_t stage = 0;
+  int64_t stage = 0, chunk = 0;
   SMLoc loc = parser.getCurrentLocation();
-  FieldsParser fields(parser, {"stage", "phase"});
+  FieldsParser fields(parser, {"stage", "chunk", "phase"});
   if (fields.run([&](StringRef key) -> ParseResult {
         if (parser.parseEqual())
           return failure();
-        return key == "stage"
-                   ? parser.parseInteger(stage)
-                   : parseEnum<Phase>(parser, phase, symbolizePhase, key);
+        if (key == "phase")
+          return parseEnum<Phase>(parser, phase, symbolizePhase, key);
+        return parser.parseInteger(key == "stage" ? stage : chunk);
       }))
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    stage, phase);
+                    stage, chunk, phase);
 }
 
 void PartAttr::print(AsmPrinter &printer) const {
   FieldsPrinter fields(printer);
   fields.next("stage = ") << getStage();
+  if (getChunk())
+    fields.next("chunk = ") << getChunk();
   fields.next("phase = ") << stringifyPhase(getPhase());
 }
 
 LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               int64_t stage, Phase) {
+                               int64_t stage, int64_t chunk, Phase) {
   // part C1
   if (stage < 0)
     return emitError() << "stage is " << stage << ", expected at least 0";
+  // part C2
+  if (chunk < 0)
+    return emitError() << "chunk is " << chunk << ", expected at least 0";
   return success();
 }
 
@@ -320,12 +335,13 @@ static PlanAttr planOf(Operation *op) {
 
 static void setPlan(Operation *op, ArrayRef<ShardingAttr> operands,
                     ArrayRef<ShardingAttr> results,
-                    std::optional<int64_t> stage) {
+                    std::optional<int64_t> stage, int64_t chunk) {
   if (operands.empty() && results.empty() && !stage)
     op->removeDiscardableAttr(kPlan);
   else
-    op->setDiscardableAttr(
-        kPlan, PlanAttr::get(op->getContext(), operands, results, stage));
+    op->setDiscardableAttr(kPlan,
+                           PlanAttr::get(op->getContext(), operands, results,
+                                         stage, stage ? chunk : 0));
 }
 
 ArrayRef<ShardingAttr> dist::getOperandShardings(Operation *op) {
@@ -340,11 +356,11 @@ ArrayRef<ShardingAttr> dist::getResultShardings(Operation *op) {
 
 void dist::setOperandShardings(Operation *op,
                                ArrayRef<ShardingAttr> shardings) {
-  setPlan(op, shardings, getResultShardings(op), findStage(op));
+  setPlan(op, shardings, getResultShardings(op), findStage(op), getChunk(op));
 }
 
 void dist::setResultShardings(Operation *op, ArrayRef<ShardingAttr> shardings) {
-  setPlan(op, getOperandShardings(op), shardings, findStage(op));
+  setPlan(op, getOperandShardings(op), shardings, findStage(op), getChunk(op));
 }
 
 std::optional<int64_t> dist::findStage(Operation *op) {
@@ -355,8 +371,20 @@ std::optional<int64_t> dist::findStage(Operation *op) {
   return std::nullopt;
 }
 
-void dist::setStage(Operation *op, std::optional<int64_t> stage) {
-  setPlan(op, getOperandShardings(op), getResultShardings(op), stage);
+int64_t dist::getChunk(Operation *op) {
+  if (PlanAttr plan = planOf(op))
+    return plan.getChunk();
+  PartAttr part = getPart(op);
+  return part ? part.getChunk() : 0;
+}
+
+void dist::setStage(Operation *op, std::optional<int64_t> stage,
+                    int64_t chunk) {
+  setPlan(op, getOperandShardings(op), getResultShardings(op), stage, chunk);
+}
+
+void dist::setStageOf(Operation *op, Operation *other) {
+  setStage(op, findStage(other), getChunk(other));
 }
 
 void dist::dropPlan(Operation *op) { op->removeDiscardableAttr(kPlan); }
@@ -480,9 +508,10 @@ PartAttr dist::getPart(Operation *function) {
   return decisionOf<PartAttr>(function, kPart);
 }
 
-void dist::setPart(Operation *function, int64_t stage, Phase phase) {
+void dist::setPart(Operation *function, int64_t stage, Phase phase,
+                   int64_t chunk) {
   function->setDiscardableAttr(
-      kPart, PartAttr::get(function->getContext(), stage, phase));
+      kPart, PartAttr::get(function->getContext(), stage, chunk, phase));
 }
 
 std::optional<int64_t> dist::numberFrom(FunctionOpInterface function,

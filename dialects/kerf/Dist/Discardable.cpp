@@ -35,6 +35,11 @@ bool isPriority(Attribute attribute) {
   return number && number.getType().isSignlessInteger(64) &&
          number.getInt() >= 0;
 }
+bool isChunks(Attribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute);
+  return number && number.getType().isSignlessInteger(64) &&
+         number.getInt() >= 2;
+}
 bool isNames(Attribute attribute) {
   auto names = dyn_cast<ArrayAttr>(attribute);
   return names && llvm::all_of(names, llvm::IsaPred<StringAttr>);
@@ -55,6 +60,7 @@ constexpr KnownAttribute kKnown[] = {
     {kTo, OnResult, is<ToAttr>, "a #dist.to"},
     {kScheduleKind, OnModule, is<ScheduleKindAttr>,
      "a #dist<schedule_kind ...>"},
+    {kChunks, OnModule, isChunks, "a number of 64 bits, at least 2"},
     {kPriority, OnOp | OnArgument | OnResult, isPriority,
      "a number of 64 bits, at least 0, or an array<i64: ...> of such"},
     {kAxes, OnOp, isNames, "an array of names"},

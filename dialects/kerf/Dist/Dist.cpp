@@ -66,6 +66,8 @@ private:
     os << 'p';
     if (plan.getStage())
       os << *plan.getStage();
+    if (plan.getChunk())
+      os << 'c' << plan.getChunk();
     auto names = [&](ArrayRef<ShardingAttr> shardings) {
       StringRef before = "_";
       for (ShardingAttr sharding : shardings) {
@@ -164,6 +166,12 @@ MeshAttr dist::getMesh(Operation *op) {
         if (auto mesh = dyn_cast<MeshOp>(inner))
           return mesh.getMesh();
   return {};
+}
+
+int64_t dist::getNumChunks(Operation *module) {
+  auto chunks =
+      dyn_cast_or_null<IntegerAttr>(module->getDiscardableAttr(kChunks));
+  return chunks ? chunks.getInt() : 1;
 }
 
 bool dist::runsOncePerStep(Phase phase) {

@@ -44,6 +44,7 @@ inline constexpr llvm::StringLiteral kLocalReduction = "dist.local_reduction";
 inline constexpr llvm::StringLiteral kSharding = "dist.sharding";
 inline constexpr llvm::StringLiteral kGlobalType = "dist.global_type";
 inline constexpr llvm::StringLiteral kScheduleKind = "dist.schedule_kind";
+inline constexpr llvm::StringLiteral kChunks = "dist.chunks";
 
 /// Name of the mesh axis whose coordinate is a rank's stage.
 inline constexpr llvm::StringLiteral kStageAxis = "pp";
@@ -63,8 +64,16 @@ void setResultShardings(mlir::Operation *op,
 
 /// The pipeline stage of an op or of a stage's function, if it has one.
 std::optional<int64_t> findStage(mlir::Operation *op);
-/// Sets the stage of an op; none removes it.
-void setStage(mlir::Operation *op, std::optional<int64_t> stage);
+/// The chunk of its stage; 0 where none is named.
+int64_t getChunk(mlir::Operation *op);
+/// Sets the stage of an op and the chunk of the stage; no stage removes both.
+void setStage(mlir::Operation *op, std::optional<int64_t> stage,
+              int64_t chunk = 0);
+/// Sets those of `other`.
+void setStageOf(mlir::Operation *op, mlir::Operation *other);
+/// How many chunks of the model each stage holds (`dist.chunks` of the module);
+/// 1 where it is not said.
+int64_t getNumChunks(mlir::Operation *module);
 void dropPlan(mlir::Operation *op);
 
 /// The phase of an op or of a stage's function; forward if it names none.
@@ -100,7 +109,8 @@ ReductionReach getReductionReach(mlir::Operation *op);
 
 /// Null: not a function of a stage.
 PartAttr getPart(mlir::Operation *function);
-void setPart(mlir::Operation *function, int64_t stage, Phase phase);
+void setPart(mlir::Operation *function, int64_t stage, Phase phase,
+             int64_t chunk = 0);
 
 /// The number in the `dist.from` of argument `index`, if that is of this kind.
 std::optional<int64_t> numberFrom(mlir::FunctionOpInterface function,

@@ -17,11 +17,11 @@ def Dist_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `dist.sharding` | function arguments, function results | `#dist.sharding` |
-    | `dist.plan` | every op | `#dist.plan<...>`: a sharding per operand and result, the pipeline stage |
+    | `dist.plan` | every op | `#dist.plan<...>`: a sharding per operand and result, the pipeline stage and its chunk |
     | `dist.step` | ops of a training step | `#dist.step<...>`: phase, colocation, purpose, loss, recomputed |
     | `dist.local_reduction` | ops of a training step | `#dist<reach micro_batch>`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `#dist<reach device>`: neither is what it reduces over any axis (BatchNorm's statistics) |
-    | `dist.schedule_kind` | the module of a training step | `#dist<schedule_kind gpipe>` (all forward, then all backward) or `one_f_one_b` (one forward, one backward, in turn) |
-
+    | `dist.schedule_kind` | the module of a training step | `#dist<schedule_kind gpipe>` (all forward, then all backward) or `one_f_one_b` (one forward, one backward, in turn), or `interleaved` (the same of several chunks in each stage) |
+    | `dist.chunks` | the module of a training step, with `interleaved` | a number of at least 2: chunks of the model that each stage holds |
     | `dist.priority` | arguments, results and ops with a sharding | a number, or `array<i64: ...>` of one for each dimension (not beside a `dist.plan`): `kerf-propagate` lets annotations with smaller ones spread first; without it 0 |
     | `dist.axes` | `shard.grid` | names of its axes (`kerf-dist-to-shard`) |
 

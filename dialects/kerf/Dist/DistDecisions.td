@@ -14,21 +14,24 @@ def Dist_PlanAttr : Dist_Attr<"Plan", "plan"> {
   let summary = "what the planner decided about an op";
   let description = [{
     A sharding for each operand and each result, and the pipeline stage; what is
-    not decided is left out.
+    not decided is left out. Where stages hold several chunks of the model
+    (`dist.chunks`), the chunk of the stage: chunk c of stage s of p is the
+    `c p + s`-th part of the model. Chunk 0 is left out.
 
     ```mlir
     #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"tp"}, {}>],
                results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 1>
     ```
 
-    Dumps write it by name: `#p1_mb_x--tp_x_to_mb_tp`.
+    Dumps write it by name: `#p1_mb_x--tp_x_to_mb_tp`, with chunk 2 `#p1c2_...`.
 
     C1: something is decided. C2: the stage is not negative. C3: as many
     shardings as operands and results. (Checked where it is attached to an op.)
+    C4: the chunk is not negative, and none but 0 without a stage.
   }];
   let parameters = (ins OptionalArrayRefParameter<"::kerf::dist::ShardingAttr">:$operands,
                         OptionalArrayRefParameter<"::kerf::dist::ShardingAttr">:$results,
-                        "std::optional<int64_t>":$stage);
+                        "std::optional<int64_t>":$stage, "int64_t":$chunk);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
@@ -68,11 +71,15 @@ def Dist_PartAttr : Dist_Attr<"Part", "part"> {
   let description = [{
     ```mlir
     #dist.part<stage = 1, phase = forward>
+    #dist.part<stage = 1, chunk = 1, phase = forward>
     ```
 
-    C1: the stage is not negative.
+    Chunk 0 is left out; a prologue and an update are of all chunks of their
+    stage and have none.
+
+    C1: the stage is not negative. C2: neither is the chunk.
   }];
-  let parameters = (ins "int64_t":$stage, "::kerf::dist::Phase":$phase);
+  let parameters = (ins "int64_t":$stage, "int64_t":$chunk, "::kerf::dist::Phase":$phase);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
@@ -136,7 +143,8 @@ def Dist_ReductionReachAttr : EnumAttr<Dist_Dialect, Dist_ReductionReach, "reach
 
 def Dist_ScheduleKind : I32EnumAttr<"ScheduleKind", "in which order a stage runs its micro-batches", [
     I32EnumAttrCase<"GPipe", 0, "gpipe">,
-    I32EnumAttrCase<"OneFOneB", 1, "one_f_one_b">]> {
+    I32EnumAttrCase<"OneFOneB", 1, "one_f_one_b">,
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
   let cppNamespace = "::kerf::dist";
   let genSpecializedAttr = 0;
 }

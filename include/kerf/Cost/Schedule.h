@@ -6,8 +6,7 @@
 // transfers these equal the closed forms of docs/CostModel.md.
 //
 // Ticks are integers of any unit (the planner uses picoseconds), so comparisons
-// are exact. The instruction format also fits interleaved schedules (several
-// chunks per stage) and zero-bubble schedules (a separate
+// are exact. The instruction format also fits zero-bubble schedules (a separate
 // Phase::BackwardWeight), but there is no builder for these.
 //
 //===----------------------------------------------------------------------===//
@@ -28,8 +27,12 @@ enum class ScheduleKind {
   Forward,  ///< inference: forward only, micro-batches in order
   GPipe,    ///< all forward, then all backward
   OneFOneB, ///< warm-up, then one forward one backward, then drain
+  /// 1F1B on stages that hold several chunks of the model each: the virtual
+  /// stage k = chunk * numStages + stage is run by stage k mod numStages, so
+  /// the pipeline fills with a chunk's time instead of a stage's (Megatron-LM).
+  Interleaved,
 };
-/// "forward", "gpipe", "1f1b".
+/// "forward", "gpipe", "1f1b", "interleaved".
 llvm::StringRef toString(ScheduleKind kind);
 std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef name);
 
@@ -48,9 +51,11 @@ struct Instruction {
 /// instructions[stage] in the order of execution.
 using Schedule = std::vector<std::vector<Instruction>>;
 
-/// `numStages` and `numMicroBatches` >= 1.
+/// `numStages`, `numMicroBatches` and `numChunks` >= 1. Only Interleaved has
+/// several chunks, and its micro-batches are a multiple of the stages: they go
+/// through the ring in groups of as many as there are stages.
 Schedule buildSchedule(ScheduleKind kind, int64_t numStages,
-                       int64_t numMicroBatches);
+                       int64_t numMicroBatches, int64_t numChunks = 1);
 
 /// Per micro-batch, in ticks. Indexed by virtual stage.
 struct StageTimes {
@@ -58,8 +63,8 @@ struct StageTimes {
   int64_t backward = 0;       ///< without the weight part if that is split off
   int64_t backwardWeight = 0; ///< only where BackwardWeight instructions are
   /// The time to send an activation to the next virtual stage, and a gradient
-  /// back to this one from it. Transfers overlap compute; a link carries one
-  /// message at a time in each direction.
+  /// back to this one from it. Transfers overlap compute; the link from one
+  /// stage to another carries one message at a time.
   int64_t sendForward = 0, sendBackward = 0;
 };
 
@@ -73,8 +78,8 @@ struct ScheduleResult {
   /// Per stage: makespan - time spent working.
   std::vector<int64_t> idle;
   /// Per stage: most micro-batches whose forward is done or running and whose
-  /// backward is not finished (BackwardWeight where it is split off). For
-  /// forward-only schedules 1.
+  /// backward is not finished (BackwardWeight where it is split off), each
+  /// chunk's counted by itself. For forward-only schedules 1.
   std::vector<int64_t> activationsHeld;
   /// Mean idle share over stages: sum(idle) / (stages * makespan).
   double bubbleFraction = 0;

@@ -71,6 +71,11 @@ bool isTrainingStep(mlir::Block &main);
 
 /// The stage of an op; 0 where none is decided.
 int64_t getStage(mlir::Operation *op);
+/// How many stages the mesh has.
+int64_t getNumStages(const dist::Mesh &mesh);
+/// The place of an op's chunk among all chunks of all stages, in the order of
+/// the forward pass: chunk * stages + stage.
+int64_t getVirtualStage(mlir::Operation *op, const dist::Mesh &mesh);
 
 } // namespace kerf
 

@@ -102,8 +102,9 @@ def SumBeforeCrossing : Pass<"kerf-sum-before-crossing", "::mlir::ModuleOp"> {
 def InsertReshards : Pass<"kerf-insert-reshards", "::mlir::ModuleOp"> {
   let summary = "puts a dist.reshard where a use wants another sharding";
   let description = [{
-    One op per value, sharding, stage and part of the step, however many uses share
-    it; the backward pass shares those of the forward pass.
+    One op per value, sharding, stage, chunk and part of the step, however many uses
+    share it; the backward pass shares those of the forward pass, and all chunks of a
+    stage share what is brought once per step.
 
     ```mlir
     func.func @main(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
@@ -258,7 +259,8 @@ def BuildSchedule : Pass<"kerf-build-schedule", "::mlir::ModuleOp"> {
   let description = [{
     For inference each stage takes the micro-batches in order: receive, run,
     send. For training: the prologue, forward and backward in the order of
-    `dist.schedule_kind` (without it `one_f_one_b`), the update.
+    `dist.schedule_kind` (without it `one_f_one_b`), the update. `interleaved`
+    runs the functions of all chunks of a stage.
 
     ```mlir
     #whole = #dist.sharding<{}>

@@ -90,6 +90,9 @@ struct PlanOptions {
   std::optional<int64_t> microBatches;
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
+  /// Chunks of each stage in an interleaved schedule, at least 2; nothing: 2 or
+  /// 4, whichever is better.
+  std::optional<int64_t> chunks;
   /// Blocks of a training step that are computed again for the backward pass,
   /// besides what is in the function: nothing where false; where true as many
   /// as make the plan cheapest, if the memory limit binds.
@@ -134,7 +137,7 @@ struct StageSummary {
   /// runs once per step comes behind that of all stages.
   struct Run {
     cost::Phase phase;
-    int64_t microBatch;
+    int64_t microBatch, chunk;
     double beginSeconds, endSeconds;
   };
   std::vector<Run> runs;
@@ -164,6 +167,7 @@ struct PlanResult {
   double bubbleFraction = 0;
   bool isTraining = false;
   cost::ScheduleKind schedule = cost::ScheduleKind::Forward;
+  int64_t chunks = 1;                       ///< of the model in each stage
   std::vector<CandidateSummary> candidates; ///< best first
   std::string candidateSet;                 ///< in words
   std::vector<StageSummary> stages;

@@ -24,6 +24,9 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
 
+#include <map>
+#include <set>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -32,21 +35,21 @@ Part StageMemory::partOf(Operation *op) const {
   auto phasePart = [&] {
     switch (dist::getPhase(op)) {
     case dist::Phase::Prologue:
-      return Prologue;
+      return Parts::Prologue;
     case dist::Phase::Forward:
-      return Forward;
+      return parts.forward(chunkOf(op));
     case dist::Phase::BackwardInput:
     case dist::Phase::BackwardWeight:
-      return map.stages == 1 ? Forward : Backward;
+      return map.stages == 1 ? parts.forward() : parts.backward(chunkOf(op));
     case dist::Phase::Update:
-      return Update;
+      return parts.update();
     }
-    return Forward;
+    return parts.forward();
   };
   if (isWhole)
-    return Forward;
+    return parts.forward();
   Part part = phasePart();
-  return part == joined ? Update : part;
+  return part == joined ? parts.update() : part;
 }
 
 CostClass StageMemory::classOf(Operation *op) const {
@@ -56,12 +59,12 @@ CostClass StageMemory::classOf(Operation *op) const {
 }
 
 void StageMemory::listRuns() {
-  bool has[kParts] = {};
+  SmallVector<bool> has(parts.count(), false);
   for (Operation &op : function.getBody().front())
     if (!isa<SourceOpInterface>(op) && isHere(&op) && !isConstant(&op) &&
         !isTerminator(&op))
       has[partOf(&op)] = true;
-  runs = StageRuns(map.schedule, stage, has);
+  runs = StageRuns(map.schedule, parts, stage, has);
 }
 
 /// What is received or loaded comes in the order in which ops read it.
@@ -88,12 +91,6 @@ void StageMemory::addSlot(int64_t bytes, int64_t first, int64_t last) {
   slots.push_back({first, last, bytes});
 }
 
-/// Bytes of an arena in which buffers lie as lowering lays them out.
-static int64_t packedBytes(ArrayRef<ArenaBuffer> buffers) {
-  auto plan = planArena(buffers, kAlignment);
-  return plan ? plan->totalBytes : std::numeric_limits<int64_t>::max() / 4;
-}
-
 void StageMemory::findViews() {
   auto isViewOp = [&](Operation *op) {
     return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
@@ -113,7 +110,7 @@ void StageMemory::findViews() {
 }
 
 void StageMemory::formGroups() {
-  llvm::SmallSet<Part, kParts> used;
+  std::set<Part> used;
   for (const StageRuns::Run &run : runs.all())
     used.insert(run.part);
   for (Part part : used) {
@@ -149,7 +146,7 @@ void StageMemory::chooseKept() {
   auto isSum = [&](Operation *op) {
     return isa<dist::AccumulateOp>(op) && map.microBatches > 1;
   };
-  llvm::SetVector<Value> needed[kParts];
+  std::vector<llvm::SetVector<Value>> needed(parts.count());
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isTerminator(&op))
@@ -157,14 +154,14 @@ void StageMemory::chooseKept() {
     for (OpOperand &use : op.getOpOperands())
       if (Operation *def = makerHere(use.get());
           def && !isConstant(def) && !isSum(def) &&
-          partOf(def) != partOf(&op) && !isMadeBefore(use))
+          partOf(def) != partOf(&op) && !isMadeBefore(use) &&
+          !isSummedInChunks(use))
         needed[partOf(&op)].insert(use.get());
   }
   llvm::DenseSet<Value> known;
-  for (int part = 0; part < kParts; ++part) {
+  for (Part part = 0; part < parts.count(); ++part) {
     if (needed[part].empty())
       continue;
-    auto runsOnce = [](int each) { return each == Prologue || each == Update; };
     auto isReceived = [&](Value value) {
       Operation *def = value.getDefiningOp();
       return def && !isa<SourceOpInterface>(def) && !isHere(def);
@@ -184,8 +181,8 @@ void StageMemory::chooseKept() {
       Operation *op = value.getDefiningOp();
       for (Value operand : op->getOperands()) {
         auto source = operand.getDefiningOp<SourceOpInterface>();
-        if ((part == Update && source && source.isMutable()) ||
-            (runsOnce(partOf(op)) != runsOnce(part) &&
+        if ((part == parts.update() && source && source.isMutable()) ||
+            (parts.runsOnce(partOf(op)) != parts.runsOnce(part) &&
              (isa<BlockArgument>(operand) || !batch.isOfStep(operand))))
           return false;
       }
@@ -198,7 +195,7 @@ void StageMemory::chooseKept() {
                         canRepeat, bytes};
     for (Value value : chooseKeptValues(problem)) {
       Kept &own = kept[rootOf(value)];
-      own.part = static_cast<Part>(part);
+      own.part = part;
       if (known.insert(value).second)
         own.bytes += graph.sharedBytes(solution, value);
     }
@@ -278,6 +275,24 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
   return chosen < 0 ? Value() : inputs[chosen];
 }
 
+/// The function of another stage that takes the value of `def` for a use.
+Part StageMemory::receiverPart(Operation *user, Operation *def) const {
+  if (map.chunks == 1) // it goes on in the phase in which it was made
+    return dist::getPhase(def) == dist::Phase::Forward ? parts.forward()
+                                                       : parts.backward();
+  switch (dist::getPhase(user)) {
+  case dist::Phase::Forward:
+    return parts.forward(chunkOf(user));
+  case dist::Phase::BackwardInput:
+  case dist::Phase::BackwardWeight:
+    return parts.backward(chunkOf(user));
+  case dist::Phase::Prologue:
+  case dist::Phase::Update:
+    break;
+  }
+  return parts.update();
+}
+
 void StageMemory::addSource(Operation *op) {
   auto source = cast<SourceOpInterface>(op);
   for (Value result : op->getResults()) {
@@ -330,8 +345,8 @@ void StageMemory::addValue(Value value) {
     return;
   int64_t bytes = graph.sharedBytes(solution, value);
   bool isGradient = false;
-  int64_t first[kParts], last[kParts];
-  bool used[kParts] = {}, isCalled[kParts] = {};
+  SmallVector<int64_t, 4> first(parts.count()), last(parts.count());
+  SmallVector<bool, 4> used(parts.count(), false), isCalled = used;
   auto note = [&](Part part, int64_t time) {
     first[part] = used[part] ? std::min(first[part], time) : time;
     last[part] = used[part] ? std::max(last[part], time) : time;
@@ -342,8 +357,8 @@ void StageMemory::addValue(Value value) {
     note(partOf(def), makeTime(def) + isGathered(value));
   SmallVector<Value> all = {value};
   llvm::append_range(all, aliases.lookup(value));
-  bool isUsedHere = false, isOutput = false, isRead = false;
-  llvm::SmallSet<int64_t, 4> receivers;
+  bool isUsedHere = false, isOutput = false, isRead = false, isInParts = false;
+  std::map<int64_t, Part> receivers; // with the first function that reads it
   for (Value alias : all)
     for (OpOperand &use : alias.getUses()) {
       Operation *user = use.getOwner();
@@ -353,11 +368,19 @@ void StageMemory::addValue(Value value) {
         continue;
       }
       if (!isHere(user)) {
-        if (madeHere)
-          receivers.insert(map.stageOf(user));
+        if (madeHere) {
+          Part reader = receiverPart(user, def);
+          auto [known, isNew] =
+              receivers.insert({map.placeOf(user) % map.stages, reader});
+          known->second = std::min(known->second, reader);
+        }
         continue;
       }
       isUsedHere = true;
+      if (madeHere && isSummedInChunks(use)) {
+        isInParts = isRead = true;
+        continue;
+      }
       // Behind a collective its result is read, not the value.
       if (isBehindMove(alias) || isMadeBefore(use)) {
         isRead = true;
@@ -384,7 +407,7 @@ void StageMemory::addValue(Value value) {
   }
   // Parts of a sum over micro-batches are summed before they are sent.
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
-      (isReceived || !receivers.empty())) {
+      (isReceived || isInParts || !receivers.empty())) {
     if (isReceived)
       addSlot(bytes, arrivalOf(value, lastRun), StageRuns::timeOf(lastRun));
     else
@@ -403,16 +426,15 @@ void StageMemory::addValue(Value value) {
   // micro-batch makes the update reads only the last.
   auto readRuns = [&](int64_t each) {
     std::pair<int64_t, int64_t> found = {lastRun, 0};
-    for (int part = 0; part < kParts; ++part) {
-      if (!used[part] || (part == Update && !batch.isOfStep(value) &&
+    for (Part part = 0; part < parts.count(); ++part) {
+      if (!used[part] || (part == parts.update() && !batch.isOfStep(value) &&
                           each != map.microBatches - 1))
         continue;
-      int64_t run = runs.runOf(static_cast<Part>(part), each);
+      int64_t run = runs.runOf(part, each);
       found = {std::min(found.first, run), std::max(found.second, run)};
-      if (batch.isOfStep(value) && part != Prologue && part != Update)
+      if (batch.isOfStep(value) && !parts.runsOnce(part))
         found.second =
-            std::max(found.second,
-                     runs.runOf(static_cast<Part>(part), map.microBatches - 1));
+            std::max(found.second, runs.runOf(part, map.microBatches - 1));
     }
     return found;
   };
@@ -428,7 +450,7 @@ void StageMemory::addValue(Value value) {
     return;
   }
   if (isReceived || kept.count(value) || !receivers.empty() || isOutput) {
-    Part maker = madeHere ? partOf(def) : Forward;
+    Part maker = madeHere ? partOf(def) : parts.forward();
     // What is rounded to be kept is sent as it was made.
     int64_t rounded = kept.lookup(value).bytes;
     bool isRounded = rounded > 0 && rounded < bytes && !receivers.empty();
@@ -446,23 +468,22 @@ void StageMemory::addValue(Value value) {
         addSlot(rounded, begin, end);
         end = begin;
       }
-      for (int64_t receiver : receivers)
-        end = std::max(end, maker == Prologue || maker == Update
+      for (auto [receiver, taker] : receivers)
+        end = std::max(end, parts.runsOnce(maker)
                                 ? StageRuns::timeOf(lastRun)
-                                : runs.heldUntil(receiver, maker, each));
+                                : runs.heldUntil(receiver, maker, taker, each));
       addSlot(bytes, begin, end);
     });
     return;
   }
-  for (int part = 0; part < kParts; ++part) {
+  for (Part part = 0; part < parts.count(); ++part) {
     if (!used[part])
       continue;
     bool isMaker = madeHere && partOf(def) == part;
     if (isMaker)
       if (SmallVector<int64_t> copies = copyTimes(def); !copies.empty()) {
         for (int64_t time : copies)
-          scratch(static_cast<Part>(part), time - 1, time + 1, bytes,
-                  isGradient);
+          scratch(part, time - 1, time + 1, bytes, isGradient);
         continue;
       }
     int64_t begin = first[part], end = last[part] + 1;
@@ -475,7 +496,7 @@ void StageMemory::addValue(Value value) {
       if (Value over = overwritten(def, begin, bytes))
         ++begin;
     }
-    scratch(static_cast<Part>(part), begin, end, bytes, isGradient);
+    scratch(part, begin, end, bytes, isGradient);
   }
 }
 
@@ -500,97 +521,4 @@ void StageMemory::addAll() {
     }
   }
   addMoves();
-}
-
-/// The function that partition makes one with the update when it runs last
-/// (kerf-join-updates): gradients are then summed over devices behind it, and
-/// neither sends anything to another stage.
-std::optional<Part> StageMemory::joinedWithUpdate() {
-  ArrayRef<StageRuns::Run> all = runs.all();
-  if (isWhole || all.size() < 2 || all.back().part != Update)
-    return std::nullopt;
-  Part last = all[all.size() - 2].part;
-  if (last == Prologue)
-    return std::nullopt;
-  bool sumsGradients = false;
-  for (Operation &op : function.getBody().front()) {
-    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
-        isTerminator(&op) || (partOf(&op) != last && partOf(&op) != Update))
-      continue;
-    auto isSent = [&](Value value) {
-      return llvm::any_of(value.getUsers(), [&](Operation *user) {
-        return !isTerminator(user) && !isHere(user);
-      });
-    };
-    if (llvm::any_of(op.getResults(), isSent) ||
-        (isa<dist::AssignOp>(op) && isSent(op.getOperand(0))))
-      return std::nullopt;
-    sumsGradients |=
-        isa<dist::AccumulateOp>(op) &&
-        graph.layouts[graph.resultLayout(solution, op.getResult(0))]
-            .isPartial();
-  }
-  return sumsGradients ? std::optional(last) : std::nullopt;
-}
-
-PlanResult::Memory StageMemory::run() {
-  addAll();
-  if (std::optional<Part> part = joinedWithUpdate()) {
-    StageMemory both(graph, solution, function, map, stage, constants,
-                     partsOfSums);
-    both.joined = part;
-    both.addAll();
-    buffers[Update] = std::move(both.buffers[Update]);
-  }
-  int64_t max = 0, gradients = 0;
-  for (std::vector<Buffer> &list : buffers) {
-    llvm::erase_if(list, [](const Buffer &b) { return b.begin >= b.end; });
-    std::vector<ArenaBuffer> lives;
-    for (const Buffer &buffer : list)
-      lives.push_back({buffer.begin, buffer.end - 1, buffer.bytes});
-    int64_t bytes = packedBytes(lives);
-    if (bytes > max) {
-      max = bytes;
-      gradients = gradientsAtPeak(list);
-    }
-  }
-  memory.gradients += gradients;
-  memory.activations = packedBytes(slots) + max - gradients;
-  memory.peak = memory.parameters + memory.gradients + memory.optimizer +
-                memory.activations + memory.workspace;
-  return memory;
-}
-
-/// Bytes of gradients among the buffers that are live at the peak.
-int64_t StageMemory::gradientsAtPeak(ArrayRef<Buffer> list) const {
-  std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
-  for (const Buffer &buffer : list) {
-    int64_t gradient = buffer.isGradient ? buffer.bytes : 0;
-    events.push_back({buffer.begin, buffer.bytes, gradient});
-    events.push_back({buffer.end, -buffer.bytes, -gradient});
-  }
-  llvm::sort(events);
-  int64_t now = 0, max = 0, gradient = 0, gradients = 0;
-  for (auto [time, bytes, part] : events) {
-    now += bytes;
-    gradient += part;
-    if (now > max) {
-      max = now;
-      gradients = gradient;
-    }
-  }
-  return gradients;
-}
-
-std::vector<PlanResult::Memory>
-kerf::plan::stageMemory(const Graph &graph, const Solution &solution,
-                        func::FuncOp function, const StageMap &map) {
-  DenseSet<Operation *> constants = findConstants(graph, solution, function);
-  DenseMap<Value, int64_t> sums = partsOfSums(function, graph.getBatch());
-  std::vector<PlanResult::Memory> memory;
-  for (int64_t stage = 0; stage < map.stages; ++stage)
-    memory.push_back(
-        StageMemory(graph, solution, function, map, stage, constants, sums)
-            .run());
-  return memory;
 }

@@ -121,15 +121,16 @@ Part StageMemory::partOfMove(OpOperand &use) const {
   bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
   if (isSource && batch.isTraining() && map.microBatches > 1 &&
       !graph.isOfPass(use) && !dist::runsOncePerStep(dist::getPhase(op)))
-    return Prologue;
+    return Parts::Prologue;
   return partOf(op);
 }
 
 void StageMemory::listMoves() {
   // Forward and backward share what they want alike, as do prologue and update
   // (partition's kerf-insert-reshards), but for what a pass gathers for itself.
-  // Each function fills padding by itself.
-  std::map<std::tuple<void *, LayoutId, int>, size_t> known;
+  // Each chunk moves for its micro-batches, each function fills padding by
+  // itself.
+  std::map<std::tuple<void *, LayoutId, int, int64_t>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isTerminator(&op))
@@ -142,16 +143,16 @@ void StageMemory::listMoves() {
       if (bytes == 0)
         continue;
       Part part = isFilled ? partOf(&op) : partOfMove(use);
-      bool isOnce = part == Prologue || part == Update ||
-                    dist::runsOncePerStep(dist::getPhase(&op));
+      bool isOnce =
+          parts.runsOnce(part) || dist::runsOncePerStep(dist::getPhase(&op));
       std::optional<StepPass> pass = graph.getZero().passOf(use);
       int readers = isFilled ? 4 + part
                     : pass   ? 2 + static_cast<int>(*pass)
                              : isOnce;
-      auto [entry, isNew] =
-          known.try_emplace({use.get().getAsOpaquePointer(),
-                             graph.operandLayout(solution, use), readers},
-                            moved.size());
+      auto [entry, isNew] = known.try_emplace(
+          {use.get().getAsOpaquePointer(), graph.operandLayout(solution, use),
+           readers, isOnce ? 0 : chunkOf(&op)},
+          moved.size());
       if (isNew)
         moved.push_back(
             {bytes, part, part, batch.isOfStep(use.get()) && !pass});
@@ -247,7 +248,7 @@ void StageMemory::addMoves() {
     }
     int64_t count = move.isOfStep ? 1 : map.microBatches;
     for (int64_t each = 0; each < count; ++each) {
-      bool isToEnd = move.isOfStep && move.readIn != Update;
+      bool isToEnd = move.isOfStep && move.readIn != parts.update();
       addSlot(move.bytes, StageRuns::timeOf(runs.runOf(move.part, each)),
               StageRuns::timeOf(runs.runOf(
                   move.readIn, isToEnd ? map.microBatches - 1 : each)));

@@ -1,7 +1,7 @@
 //===- StageMemory.h - the memory of one stage ------------------*- C++ -*-===//
 //
-// See Memory.cpp (values, sources and slots) and Moves.cpp (what collectives
-// read and write).
+// See Memory.cpp (values, sources and slots), Moves.cpp (what collectives read
+// and write) and Peak.cpp (where all of it lies).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
@@ -33,8 +33,8 @@ struct Buffer {
 
 /// A value that one function of the stage leaves for later ones.
 struct Kept {
-  Part part = Forward; ///< the last that reads it
-  int64_t bytes = 0;   ///< fewer than the value's if it is rounded before
+  Part part = 0;     ///< the last that reads it
+  int64_t bytes = 0; ///< fewer than the value's if it is rounded before
 };
 
 class StageMemory {
@@ -45,8 +45,10 @@ public:
               const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums)
       : graph(graph), batch(graph.getBatch()), solution(solution),
         function(function), map(map), stage(stage), constants(constants),
-        partsOfSums(partsOfSums),
-        isWhole(map.stages == 1 && map.microBatches == 1) {}
+        partsOfSums(partsOfSums), parts{map.chunks},
+        isWhole(map.stages == 1 && map.microBatches == 1),
+        orders(parts.count()), arrivals(parts.count()), buffers(parts.count()) {
+  }
 
   PlanResult::Memory run();
 
@@ -66,7 +68,12 @@ private:
 
   Part partOf(mlir::Operation *op) const;
   std::optional<Part> joinedWithUpdate();
-  bool isHere(mlir::Operation *op) const { return map.stageOf(op) == stage; }
+  bool isHere(mlir::Operation *op) const {
+    return map.placeOf(op) % map.stages == stage;
+  }
+  int64_t chunkOf(mlir::Operation *op) const {
+    return map.placeOf(op) / map.stages;
+  }
   CostClass classOf(mlir::Operation *op) const;
   bool isView(mlir::Operation *op) const { return views.contains(op); }
   bool isConstant(mlir::Operation *op) const { return constants.contains(op); }
@@ -98,6 +105,13 @@ private:
   /// Whether a view shows what a collective gives.
   bool isBehindMove(mlir::Value view) const;
   bool isAddedInPlace(mlir::Value value, mlir::Operation *user) const;
+  /// Whether the use adds parts of a sum in another chunk of the stage: they
+  /// are summed over micro-batches first, each in its chunk.
+  bool isSummedInChunks(mlir::OpOperand &use) const {
+    return map.chunks > 1 && map.microBatches > 1 &&
+           partsOfSums.contains(use.get()) &&
+           chunkOf(use.getOwner()) != chunkOf(use.get().getDefiningOp());
+  }
   bool readsInOrder(mlir::Operation *def, mlir::Value input) const;
   mlir::Value overwritten(mlir::Operation *def, int64_t time,
                           int64_t bytes) const;
@@ -111,6 +125,7 @@ private:
   void timeMoves();
   Part partOfMove(mlir::OpOperand &use) const;
   void chooseKept();
+  Part receiverPart(mlir::Operation *user, mlir::Operation *def) const;
   void addSource(mlir::Operation *op);
   void addConstant(mlir::Operation *op);
   void addValue(mlir::Value value);
@@ -130,22 +145,23 @@ private:
   int64_t stage;
   const llvm::DenseSet<mlir::Operation *> &constants;      ///< and sources
   const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums; ///< StageBytes.h
+  const Parts parts;
   bool isWhole;               ///< all is one function
   std::optional<Part> joined; ///< one function with the update
   Views views;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
-      aliases; ///< of roots
-  FunctionOrder orders[kParts];
+      aliases;                       ///< of roots
+  std::vector<FunctionOrder> orders; ///< by part
   StageRuns runs;
   /// Inputs and received values of each function, in their order.
-  llvm::DenseMap<mlir::Value, int64_t> arrivals[kParts];
+  std::vector<llvm::DenseMap<mlir::Value, int64_t>> arrivals;
   std::vector<Move> moved;
   llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
   /// Roots of values in slots, and the last part of the stage that reads them.
   llvm::DenseMap<mlir::Value, Kept> kept;
   mutable llvm::DenseSet<mlir::Value> given; ///< written over
-  std::vector<Buffer> buffers[kParts];
-  std::vector<ArenaBuffer> slots; ///< live at times of StageRuns
+  std::vector<std::vector<Buffer>> buffers;  ///< by part
+  std::vector<ArenaBuffer> slots;            ///< live at times of StageRuns
   PlanResult::Memory memory;
 };
 

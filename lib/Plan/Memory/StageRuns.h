@@ -12,9 +12,34 @@
 
 namespace kerf::plan {
 
-/// The functions of a stage; with one stage the backward pass is part of
-/// Forward.
-enum Part { Prologue, Forward, Backward, Update, kParts };
+/// A function of a stage, by its number in the order in which a micro-batch
+/// comes through them: the prologue, the forward functions of the chunks, the
+/// backward functions of the chunks from the last to the first, the update.
+/// With one stage the backward pass is part of the forward function.
+using Part = int;
+
+/// The functions of a stage that holds so many chunks of the model.
+struct Parts {
+  int64_t chunks = 1;
+
+  static constexpr Part Prologue = 0;
+  Part forward(int64_t chunk = 0) const { return static_cast<Part>(1 + chunk); }
+  Part backward(int64_t chunk = 0) const {
+    return static_cast<Part>(2 * chunks - chunk);
+  }
+  Part update() const { return static_cast<Part>(2 * chunks + 1); }
+  int count() const { return update() + 1; }
+
+  bool isForward(Part part) const { return 1 <= part && part <= chunks; }
+  bool isBackward(Part part) const { return chunks < part && part < update(); }
+  bool runsOnce(Part part) const {
+    return part == Prologue || part == update();
+  }
+  /// Of a forward or backward function.
+  int64_t chunkOf(Part part) const {
+    return isForward(part) ? part - 1 : 2 * chunks - part;
+  }
+};
 
 class StageRuns {
 public:
@@ -24,9 +49,10 @@ public:
   };
 
   StageRuns() = default;
-  /// `has`: which functions the stage has; it always runs Forward.
-  StageRuns(const cost::Schedule &schedule, int64_t stage,
-            const bool (&has)[kParts]);
+  /// `has`: by part, which functions the stage has; it always runs its forward
+  /// functions.
+  StageRuns(const cost::Schedule &schedule, Parts parts, int64_t stage,
+            llvm::ArrayRef<bool> has);
 
   llvm::ArrayRef<Run> all() const { return runs; }
   int64_t last() const { return static_cast<int64_t>(runs.size()) - 1; }
@@ -40,17 +66,28 @@ public:
   static int64_t arrivalAt(int64_t run, int64_t number) {
     return run * kTimes + number;
   }
-  /// The last time that what a run sends must outlive: in training a message
-  /// comes back that the receiver sent behind taking it, in front of a later
-  /// run (lib/Partition/HoldSends.cpp).
-  int64_t heldUntil(int64_t receiver, Part part, int64_t microBatch) const;
+  /// The last time that what a run of `part` sends must outlive: in training a
+  /// message comes back that the receiver sent behind taking it (in its run of
+  /// `taker`), in front of a later run (lib/Partition/HoldSends.cpp).
+  int64_t heldUntil(int64_t receiver, Part part, Part taker,
+                    int64_t microBatch) const;
 
 private:
   static constexpr int64_t kTimes = int64_t(1) << 24; ///< more than values
 
-  cost::Schedule schedule;
+  /// Where a stage's list has a forward or backward run; -1: nowhere.
+  int64_t placeOf(int64_t stage, Part part, int64_t microBatch) const {
+    return places[stage][part * numMicroBatches + microBatch];
+  }
+
+  Parts parts;
+  int64_t stage = 0, numStages = 1, numMicroBatches = 0;
   bool isTraining = false;
   std::vector<Run> runs;
+  /// By part and micro-batch; -1: there is none.
+  std::vector<int64_t> numbers;
+  /// By stage, part and micro-batch, in training.
+  std::vector<std::vector<int64_t>> places;
 };
 
 } // namespace kerf::plan

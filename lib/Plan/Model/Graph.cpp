@@ -78,6 +78,8 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
     return weights;
   auto micro = static_cast<double>(candidate.microBatches);
   auto stages = static_cast<double>(candidate.stages);
+  if (candidate.isInterleaved)
+    return {micro / stages, 1 / stages};
   double ratio = (micro - 1) / micro;
   double all = 1 - std::pow(ratio, stages);
   weights.perMicroBatch = 1 / all;

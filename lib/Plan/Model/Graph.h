@@ -104,7 +104,9 @@ std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
 /// M t_i + u_i + sum_{j<i} t_j for every i, t being seconds per micro-batch and
 /// u those once per step. The mean of these with weights l_i in proportion to
 /// ((M-1)/M)^(p-1-i) has the same factor for all t_j: 1 / (1 - ((M-1)/M)^p),
-/// and at least l_0 for each u_j.
+/// and at least l_0 for each u_j. In an interleaved schedule a stage waits for
+/// a chunk of each stage in front of it, which may be as short as one likes:
+/// what is left is M t_i + u_i, of which the mean is M/p and 1/p.
 struct PartWeights {
   double perMicroBatch = 1, perStep = 1;
 };

@@ -32,6 +32,9 @@ struct MeshCandidate {
   llvm::SmallVector<AxisRole> roles; ///< one per axis of the mesh
   int64_t stages = 1;
   int64_t microBatches = 1;
+  /// Each stage holds several chunks of the model; how many is for its cut to
+  /// say. The micro-batches are a multiple of the stages.
+  bool isInterleaved = false;
   std::optional<unsigned> stageAxis, timeAxis;
   /// Devices inside a stage.
   int64_t devicesPerStage() const { return mesh.numRanks() / stages; }

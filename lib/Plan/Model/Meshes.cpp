@@ -39,10 +39,22 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 }
 
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
-/// batch, up to four rounds; what the user says; 1 where nothing can be cut.
+/// batch, up to four rounds; what the user says; 1 where nothing can be cut. Of
+/// an interleaved schedule multiples alone, or none.
 static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
                                               int64_t stages, int64_t batch,
-                                              bool canMicroBatch) {
+                                              bool canMicroBatch,
+                                              bool isInterleaved) {
+  if (isInterleaved) {
+    std::vector<int64_t> choices;
+    for (int64_t rounds : {1, 2, 4})
+      if (canMicroBatch && batch % (rounds * stages) == 0)
+        choices.push_back(rounds * stages);
+    if (options.microBatches)
+      choices.assign(*options.microBatches % stages == 0,
+                     *options.microBatches);
+    return choices;
+  }
   if (options.microBatches)
     return {*options.microBatches};
   if (stages == 1 || !canMicroBatch)
@@ -201,14 +213,27 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         (options.devices == 1 ? ", which takes several devices" : "");
     return set;
   }
+  if (options.chunks && *options.chunks < 2) {
+    set.error = "option chunks: " + std::to_string(*options.chunks) +
+                ", expected at least 2";
+    return set;
+  }
+  if (options.chunks && options.schedule != cost::ScheduleKind::Interleaved) {
+    set.error =
+        "option chunks: is of the schedule interleaved, expected option "
+        "schedule to say so";
+    return set;
+  }
   int64_t rest = options.devices / static_cast<int64_t>(product);
   bool orderMatters = options.machine.nodes > 1;
   for (int64_t stages = 1; stages <= options.devices; ++stages) {
     if (fixedStages ? stages != *fixedStages : rest % stages != 0)
       continue;
     int64_t inner = fixedStages ? rest : rest / stages;
-    std::vector<int64_t> counts =
-        microBatchChoices(options, stages, batchSize, canMicroBatch);
+    bool isInterleaved = isTraining && stages > 1 &&
+                         options.schedule == cost::ScheduleKind::Interleaved;
+    std::vector<int64_t> counts = microBatchChoices(
+        options, stages, batchSize, canMicroBatch, isInterleaved);
     auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
       for (std::vector<NamedAxis> &free :
            freeAxes(inner, orderMatters, isTraining,
@@ -218,6 +243,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
         candidates.push_back(makeCandidate(stages, micro, axes));
+        candidates.back().isInterleaved = isInterleaved;
       }
     };
     for (int64_t micro : counts)
@@ -228,8 +254,19 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         if (batchSize % micro == 0)
           addAll(micro, set.accumulations);
     // An op may be able to cut its batch into fewer parts than the whole batch.
-    if (!options.microBatches && counts.back() != 1)
+    if (!options.microBatches && !isInterleaved && counts.back() != 1)
       addAll(1, set.lastResorts);
+  }
+  if (set.candidates.empty()) {
+    set.error = "option schedule: interleaved takes a multiple of the " +
+                std::to_string(*fixedStages) + " stages as micro-batches, " +
+                (options.microBatches
+                     ? "option micro-batches is " +
+                           std::to_string(*options.microBatches)
+                     : "of which none divides the batch" +
+                           (canMicroBatch ? " of " + std::to_string(batchSize)
+                                          : std::string()));
+    return set;
   }
   if (options.zero != Zero::None)
     keepDataParallel(set);
@@ -237,10 +274,20 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   for (const auto &[name, size] : options.mesh)
     fixedText +=
         (fixedText.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  bool isInterleaved =
+      isTraining && options.schedule == cost::ScheduleKind::Interleaved;
   set.description =
       (fixedText.empty() ? "" : " with " + fixedText) +
-      " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
-      "that divide the batch, 1 where none of them can be; with one stage 1, "
+      " (stages that divide the devices; " +
+      (isInterleaved
+           ? "of " +
+                 (options.chunks ? std::to_string(*options.chunks) : "2 or 4") +
+                 " chunks in an interleaved schedule, with p, 2p or 4p "
+                 "micro-batches that divide the batch; "
+           : std::string("p/2, p, 2p or 4p micro-batches "
+                         "that divide the batch, 1 where none of them can "
+                         "be; ")) +
+      "with one stage 1, "
       "where the memory limit makes that cost more also each number up to " +
       std::to_string(kMaxAccumulations) +
       " that divides the batch; the rest of the "

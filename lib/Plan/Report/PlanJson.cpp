@@ -64,6 +64,7 @@ private:
   LogicalResult readKnown(const Twine &where, const json::Object &object,
                           ArrayRef<StringRef> known);
   LogicalResult readMesh();
+  LogicalResult checkChunks(int64_t microBatches);
   FailureOr<dist::ShardingAttr> readSharding(StringRef name,
                                              std::optional<StringRef> text,
                                              ArrayRef<int64_t> shape);
@@ -87,9 +88,11 @@ private:
   dist::Mesh mesh;
   dist::MeshAttr meshAttr;
   cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
+  int64_t chunks = 1;
   struct OpPlan {
     SmallVector<dist::ShardingAttr> operands, results;
     std::optional<int64_t> stage;
+    int64_t chunk = 0;
   };
   llvm::MapVector<Operation *, OpPlan> ops;
   llvm::MapVector<Value, dist::ShardingAttr> arguments, shared;
@@ -112,6 +115,20 @@ LogicalResult Reader::readKnown(const Twine &where, const json::Object &object,
     return success();
   return fail(where + "unknown key \"" + *llvm::min_element(unknown) +
               "\", expected one of " + llvm::join(known, ", "));
+}
+
+/// Several chunks are of an interleaved schedule, and that of several chunks.
+LogicalResult Reader::checkChunks(int64_t microBatches) {
+  bool isInterleaved = schedule == cost::ScheduleKind::Interleaved;
+  if (chunks < 1 || (chunks > 1) != isInterleaved)
+    return fail("schedule: chunks is " + Twine(chunks) + ", expected " +
+                (isInterleaved ? "at least 2" : "1, unless it is interleaved"));
+  auto axis = mesh.find(dist::kStageAxis);
+  if (isInterleaved && (!axis || microBatches % mesh.axes[*axis].size != 0 ||
+                        !batch.isTraining()))
+    return fail("schedule: is interleaved, expected a step that trains on "
+                "stages, with a multiple of them as micro-batches");
+  return success();
 }
 
 LogicalResult Reader::readMesh() {
@@ -145,19 +162,24 @@ LogicalResult Reader::readMesh() {
                 ", expected " + Twine(*devices) + " devices");
   int64_t micro = 1;
   if (const json::Object *given = root->getObject("schedule")) {
-    if (failed(readKnown("schedule: ", *given,
-                         {"kind", "micro_batches", "bubble_fraction"})))
+    if (failed(
+            readKnown("schedule: ", *given,
+                      {"kind", "micro_batches", "chunks", "bubble_fraction"})))
       return failure();
+    chunks = given->getInteger("chunks").value_or(1);
     micro = given->getInteger("micro_batches").value_or(1);
     StringRef kind = given->getString("kind").value_or("");
     std::optional<cost::ScheduleKind> known = cost::parseScheduleKind(kind);
     if (known && *known != cost::ScheduleKind::Forward)
       schedule = *known;
     else if (batch.isTraining() && !kind.empty() && kind != "none")
-      return fail("schedule: kind is \"" + kind + "\", expected gpipe or 1f1b");
+      return fail("schedule: kind is \"" + kind +
+                  "\", expected gpipe, 1f1b or interleaved");
   }
   if (micro < 1)
     return fail("schedule: micro_batches is " + Twine(micro));
+  if (failed(checkChunks(micro)))
+    return failure();
   if (micro > 1)
     mesh.axes.push_back({"mb", micro, true});
   if (std::string wrong = dist::checkMesh(mesh); !wrong.empty())
@@ -247,6 +269,11 @@ LogicalResult Reader::checkEntry(StringRef name, const json::Object &entry,
       return fail("values: '" + name + "': " + key + " is no text");
   if (entry.get("operands") && !entry.getObject("operands"))
     return fail("values: '" + name + "': operands are no object");
+  if (const json::Value *chunk = entry.get("chunk")) {
+    std::optional<int64_t> number = chunk->getAsInteger();
+    if (!number || *number < 0 || *number >= chunks)
+      return fail("values: '" + name + "': chunk is none of " + Twine(chunks));
+  }
   const json::Value *stage = entry.get("stage");
   if (!stage || stage->getAsNull())
     return success();
@@ -264,7 +291,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
     return fail("values: an entry has no name");
   if (failed(readKnown("values: '" + *name + "': ", entry,
                        {"name", "shape", "sharding", "shared", "gathered",
-                        "operands", "stage"})))
+                        "operands", "stage", "chunk"})))
     return failure();
   if (name->starts_with("output:")) {
     size_t index = outputs.size();
@@ -308,6 +335,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   if (result.getResultNumber() > 0)
     return success();
   op.stage = entry.getInteger("stage");
+  op.chunk = entry.getInteger("chunk").value_or(0);
   const json::Object *operands = entry.getObject("operands");
   for (OpOperand &operand : result.getOwner()->getOpOperands()) {
     std::string key = std::to_string(operand.getOperandNumber());
@@ -353,7 +381,7 @@ void Reader::write() {
     dist::setOperandShardings(op, plan.operands);
     dist::setResultShardings(op, plan.results);
     if (plan.stage && mesh.find("pp"))
-      dist::setStage(op, *plan.stage);
+      dist::setStage(op, *plan.stage, plan.chunk);
   }
   // An assignment is in the stage of the op that makes the value.
   for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
@@ -361,7 +389,7 @@ void Reader::write() {
     dist::ShardingAttr stored = ops[source].results[0];
     dist::setOperandShardings(assign, {stored, stored});
     if (Operation *def = assign.getValue().getDefiningOp())
-      dist::setStage(assign, dist::findStage(def));
+      dist::setStageOf(assign, def);
   }
   auto made = [&](Value value) {
     return arguments.contains(value)
@@ -381,7 +409,7 @@ void Reader::write() {
         passReshard(value, static_cast<StepPass>(pass), made(value), to, zero));
   }
   if (batch.isTraining())
-    setScheduleKind(module, schedule);
+    setScheduleKind(module, schedule, chunks);
 }
 
 PlanResult Reader::price(const PlanOptions &options) {
@@ -409,19 +437,26 @@ PlanResult Reader::price(const PlanOptions &options) {
     return layoutOf(ops[use.getOwner()].operands[index]);
   };
   // An assignment is in the stage of the op that makes the value.
-  auto stage = [&](Operation *op) -> int64_t {
+  auto axis = mesh.find(dist::kStageAxis);
+  int64_t stages = axis ? mesh.axes[*axis].size : 1;
+  auto place = [&](Operation *op) -> int64_t {
     if (auto assign = dyn_cast<dist::AssignOp>(op))
       op = assign.getValue().getDefiningOp();
-    return op ? ops[op].stage.value_or(-1) : -1;
+    if (!op || !ops[op].stage)
+      return -1;
+    return ops[op].chunk * stages + *ops[op].stage;
   };
   PlanOptions own = options;
   own.devices = mesh.numRanks();
   own.zero = zero.getZero();
   own.schedule.reset();
+  own.chunks.reset();
   if (batch.isTraining())
     own.schedule = schedule;
+  if (chunks > 1)
+    own.chunks = chunks;
   return priceGiven(function,
-                    {mesh, made, sharedLayout, gatheredLayout, operand, stage},
+                    {mesh, made, sharedLayout, gatheredLayout, operand, place},
                     own);
 }
 

@@ -27,6 +27,7 @@ PlanResult kerf::plan::describeCut(const Graph &graph, const StagePlan &stages,
   result.bubbleFraction = stages.bubbleFraction;
   result.isTraining = graph.getBatch().isTraining();
   result.schedule = stages.schedule;
+  result.chunks = stages.chunks;
   result.stages = stages.stages;
   result.memory = stages.memory;
   result.zero = graph.getZero().getZero();
@@ -113,6 +114,8 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   for (const Scope &scope :
        {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
     MeshCandidate candidate = candidateOf(given.mesh, scope.free);
+    candidate.isInterleaved =
+        own.schedule == cost::ScheduleKind::Interleaved && candidate.stages > 1;
     own.maxPadding = scope.maxPadding;
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
@@ -128,7 +131,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
       solution = graph.find(given);
     if (!solution)
       continue;
-    StagePlan stages = cutStages(graph, *solution, function, own, given.stage);
+    StagePlan stages = cutStages(graph, *solution, function, own, given.place);
     if (!stages.feasible)
       break;
     result = describeCut(graph, stages, function, own);

@@ -23,8 +23,9 @@ struct GivenLayouts {
   llvm::function_ref<dist::Layout(mlir::Value, StepPass)> gathered;
   /// Layout of an operand, also of the terminator.
   llvm::function_ref<dist::Layout(mlir::OpOperand &)> operand;
-  /// Stage of an op; negative where the plan has no stages.
-  llvm::function_ref<int64_t(mlir::Operation *)> stage;
+  /// Place of an op among the chunks of all stages (StagePlan); negative where
+  /// the plan has no stages.
+  llvm::function_ref<int64_t(mlir::Operation *)> place;
 };
 
 /// The plan of `function`, which has no shardings yet, on the machine of the

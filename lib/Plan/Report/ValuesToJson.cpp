@@ -67,6 +67,8 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
         entry["operands"] = std::move(operands);
       if (std::optional<int64_t> stage = dist::findStage(&op))
         entry["stage"] = *stage;
+      if (int64_t chunk = dist::getChunk(&op))
+        entry["chunk"] = chunk;
       values.push_back(std::move(entry));
     }
   }

@@ -89,8 +89,8 @@ namespace {
 class Counter {
 public:
   Counter(Graph &graph, const Solution &solution, func::FuncOp function,
-          llvm::function_ref<int64_t(Operation *)> stageOf)
-      : graph(graph), solution(solution), function(function), stageOf(stageOf),
+          llvm::function_ref<int64_t(Operation *)> placeOf)
+      : graph(graph), solution(solution), function(function), placeOf(placeOf),
         batch(graph.getBatch()), mesh(graph.candidate.mesh),
         micro(graph.candidate.microBatches) {
     traffic.shares.assign(graph.candidate.stages, 0);
@@ -123,6 +123,16 @@ public:
   }
 
 private:
+  int64_t stageOf(int64_t place) const {
+    return place < 0 ? place : place % graph.candidate.stages;
+  }
+  int64_t stageOf(Operation *op) const { return stageOf(placeOf(op)); }
+  /// What runs once per step is shared by all chunks of a stage.
+  int64_t placeFor(int64_t place, dist::Phase phase) const {
+    return batch.isTraining() && dist::runsOncePerStep(phase) ? stageOf(place)
+                                                              : place;
+  }
+
   bool varies(LayoutId id) const {
     auto isTime = [&](const dist::AxisRef &ref) {
       return mesh.axes[ref.axis].isTime;
@@ -146,8 +156,11 @@ private:
     auto sends = [&](OpOperand &part) {
       return stageOf(part.get().getDefiningOp()) != stageOf(part.getOwner());
     };
+    auto crosses = [&](OpOperand &part) {
+      return placeOf(part.get().getDefiningOp()) != placeOf(part.getOwner());
+    };
     auto isWanted = [&](Operation *sum) {
-      return llvm::any_of(sum->getOpOperands(), sends) &&
+      return llvm::any_of(sum->getOpOperands(), crosses) &&
              llvm::all_of(sum->getOperands(), [&](Value operand) {
                return varies(heldBy(operand));
              });
@@ -157,9 +170,10 @@ private:
     });
   }
 
+  /// `stage`: or a place.
   void add(int64_t stage, const Graph::OpCost &cost, int64_t counted,
            int64_t executed) {
-    stage = std::clamp<int64_t>(stage, 0, graph.candidate.stages - 1);
+    stage = std::clamp<int64_t>(stageOf(stage), 0, graph.candidate.stages - 1);
     traffic.shares[stage] += cost::Int128(cost.shares) / counted * executed;
     traffic.total[stage] += cost::Int128(cost.totalBytes) / counted * executed;
   }
@@ -175,7 +189,7 @@ private:
   void count(Value value) {
     Operation *def = value.getDefiningOp();
     bool isEverywhere = !def || isSource(def);
-    int64_t made = isEverywhere ? -1 : stageOf(def);
+    int64_t made = isEverywhere ? -1 : placeOf(def);
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : value.getUses())
       if (!isAssignTarget(use))
@@ -185,30 +199,32 @@ private:
                             a->getOperandNumber()) <
              std::make_pair(positions.at(b->getOwner()), b->getOperandNumber());
     });
-    std::set<int64_t> stages;
+    std::set<int64_t> places;
     for (OpOperand *use : uses)
-      stages.insert(isEverywhere ? stageOf(use->getOwner()) : made);
-    if (stages.size() > 1)
-      stages.erase(-1); // what the program gives out has no stage
+      places.insert(isEverywhere ? placeFor(placeOf(use->getOwner()),
+                                            graph.sharedPhase(value))
+                                 : made);
+    if (places.size() > 1)
+      places.erase(-1); // what the program gives out has no stage
     if (isMoved(value)) {
       Graph::OpCost cost = graph.sharedCostOf(solution, value);
-      for (int64_t stage : stages)
-        add(stage, cost, 1, 1);
+      for (int64_t place : places)
+        add(place, cost, 1, 1);
     }
     for (StepPass pass : graph.passesOf(value)) {
       std::set<int64_t> readers;
       for (OpOperand *use : uses)
         if (graph.getZero().passOf(*use) == pass)
-          readers.insert(stageOf(use->getOwner()));
-      for (int64_t stage : readers)
-        add(stage, graph.passCostOf(solution, value, pass), 1, 1);
+          readers.insert(placeOf(use->getOwner()));
+      for (int64_t place : readers)
+        add(place, graph.passCostOf(solution, value, pass), 1, 1);
     }
     // The stage that gives out a source or input: with a shared layout the last
     // stage that brings it there, else the first stage that uses a source, and
     // stage 0 for an input.
     int64_t out = made;
-    if (isEverywhere && !stages.empty())
-      out = isMoved(value) ? *stages.rbegin() : def ? *stages.begin() : 0;
+    if (isEverywhere && !places.empty())
+      out = isMoved(value) ? *places.rbegin() : def ? *places.begin() : 0;
     auto source = dyn_cast_or_null<SourceOpInterface>(def);
     bool isSplat = source && source.isUniform() && !isMoved(value);
     std::set<std::tuple<LayoutId, int64_t, dist::Phase>> known;
@@ -221,15 +237,16 @@ private:
     int64_t bytes = graph.sharedBytes(solution, value);
     for (OpOperand *use : uses) {
       int64_t to = stageOf(use->getOwner());
-      if (to < 0 || to == made)
+      if (to < 0 || to == stageOf(made))
         continue;
       if (auto once = summed.find(use); once != summed.end())
-        send(value, made, to, bytes / bytesOfElement(value) * once->second, 1);
+        send(value, stageOf(made), to,
+             bytes / bytesOfElement(value) * once->second, 1);
       else
         each.insert(to);
     }
     for (int64_t to : each)
-      send(value, made, to, bytes, batch.isOfStep(value) ? 1 : micro);
+      send(value, stageOf(made), to, bytes, batch.isOfStep(value) ? 1 : micro);
   }
 
   /// As kerf-insert-reshards does.
@@ -245,12 +262,12 @@ private:
       return;
     bool isReturn = isTerminator(use.getOwner());
     LayoutId to = graph.operandLayout(solution, use);
-    int64_t stage = isReturn ? out : stageOf(use.getOwner());
     dist::Phase phase = phaseOf(use, isReturn, to);
+    int64_t place = placeFor(isReturn ? out : placeOf(use.getOwner()), phase);
     if (phase == dist::Phase::BackwardWeight)
       phase = dist::Phase::BackwardInput;
     auto isKnown = [&](dist::Phase other) {
-      return known.count({to, stage, other}) != 0;
+      return known.count({to, place, other}) != 0;
     };
     bool isThere =
         isKnown(phase) ||
@@ -259,9 +276,9 @@ private:
         (phase == dist::Phase::Update && isKnown(dist::Phase::Prologue));
     if (isThere)
       return;
-    known.insert({to, stage, phase});
+    known.insert({to, place, phase});
     bool isOnce = batch.isTraining() && dist::runsOncePerStep(phase);
-    add(stage, cost, graph.moveTimes(use), isOnce ? 1 : micro);
+    add(place, cost, graph.moveTimes(use), isOnce ? 1 : micro);
   }
 
   dist::Phase phaseOf(OpOperand &use, bool isReturn, LayoutId to) {
@@ -296,7 +313,7 @@ private:
   Graph &graph;
   const Solution &solution;
   func::FuncOp function;
-  llvm::function_ref<int64_t(Operation *)> stageOf;
+  llvm::function_ref<int64_t(Operation *)> placeOf;
   const BatchAnalysis &batch;
   const dist::Mesh &mesh;
   int64_t micro;
@@ -311,6 +328,6 @@ private:
 StageTraffic
 kerf::plan::trafficOf(Graph &graph, const Solution &solution,
                       func::FuncOp function,
-                      llvm::function_ref<int64_t(Operation *)> stageOf) {
-  return Counter(graph, solution, function, stageOf).run();
+                      llvm::function_ref<int64_t(Operation *)> placeOf) {
+  return Counter(graph, solution, function, placeOf).run();
 }

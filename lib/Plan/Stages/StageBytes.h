@@ -5,7 +5,8 @@
 // stages.
 //
 // * Uses that want the same layout, in the same stage and part of the step,
-//   share one reshard (partition's kerf-insert-reshards).
+//   share one reshard (partition's kerf-insert-reshards). Where stages hold
+//   several chunks, each chunk has those of its micro-batches for itself.
 // * A source or input is brought to its shared layout in each stage that uses
 //   it; any other value is brought there by its maker and sent in that layout.
 // * A value is sent once to each stage that uses it, in each micro-batch; but
@@ -34,10 +35,11 @@ struct StageTraffic {
   std::vector<cost::Int128> shares, total;
 };
 
-/// `stageOf` is -1 for sources and the return.
+/// `placeOf` is an op's place among the chunks of all stages, chunk * stages +
+/// stage; -1 for sources and the return.
 StageTraffic trafficOf(Graph &graph, const Solution &solution,
                        mlir::func::FuncOp function,
-                       llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
+                       llvm::function_ref<int64_t(mlir::Operation *)> placeOf);
 
 /// Parts of sums of sums, which are summed over micro-batches before they leave
 /// a stage, if they leave it; each with the bytes in which an element is sent,

@@ -1,9 +1,8 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
-#include "Stages.h"
+#include "Cutter.h"
 
 #include "../Report/Infeasible.h"
 
-#include "StageBytes.h"
 #include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,125 +10,11 @@
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
-
-namespace {
+using namespace kerf::plan::cutter;
 
 /// A score compared lexicographically; smaller is better.
 using Score = std::pair<double, double>;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-/// Parts of a step whose seconds are told apart.
-enum Part { Forward, Backward, Once, kParts };
-
-Part partOf(dist::Phase phase) {
-  switch (phase) {
-  case dist::Phase::Forward:
-    return Forward;
-  case dist::Phase::BackwardInput:
-  case dist::Phase::BackwardWeight:
-    return Backward;
-  case dist::Phase::Prologue:
-  case dist::Phase::Update:
-    break;
-  }
-  return Once;
-}
-
-Part partOf(StepPass pass) {
-  return pass == StepPass::Forward ? Forward : Backward;
-}
-
-/// The cost of a unit or a stage in a step, on one device.
-struct Load {
-  double compute[kParts] = {}, move[kParts] = {};
-  cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
-  cost::Int128 flops = 0;
-
-  void add(Part part, const Graph::OpCost &cost) {
-    compute[part] += cost.computeSeconds;
-    move[part] += cost.moveSeconds;
-    shares += cost.shares;
-    flops += cost.flops;
-  }
-  void add(const Load &other) {
-    for (int part = 0; part < kParts; ++part) {
-      compute[part] += other.compute[part];
-      move[part] += other.move[part];
-    }
-    shares += other.shares;
-    flops += other.flops;
-  }
-  double seconds() const {
-    return compute[0] + compute[1] + compute[2] + move[0] + move[1] + move[2];
-  }
-};
-
-/// Ops that stay together.
-struct Unit {
-  SmallVector<Operation *> ops;
-  Load load;
-  int64_t sources = 0; ///< bytes of its sources
-  int64_t kept = 0;    ///< bytes that its backward part takes from the forward
-  int64_t live = 0;    ///< bytes of values that it makes
-};
-
-class Cutter {
-public:
-  Cutter(Graph &graph, const Solution &solution, func::FuncOp function,
-         const PlanOptions &options,
-         llvm::function_ref<int64_t(Operation *)> givenStage)
-      : graph(graph), solution(solution), function(function), options(options),
-        givenStage(givenStage), batch(graph.getBatch()),
-        candidate(graph.candidate), micro(candidate.microBatches) {}
-
-  StagePlan run();
-
-private:
-  void makeUnits();
-  void collect();
-  /// What is gathered for a pass of each micro-batch: the pass, the cost, and
-  /// the units that read it, in order.
-  void forEachPass(llvm::function_ref<void(StepPass, const Graph::OpCost &,
-                                           ArrayRef<size_t>)>
-                       visit);
-  void collectCrossing();
-  std::vector<size_t> placeCuts();
-  /// The cuts of a given plan; empty if they are not between units.
-  std::vector<size_t> givenCuts();
-  void fillIn(const std::vector<size_t> &cuts);
-  void chooseSchedule(const std::vector<Load> &loads,
-                      std::vector<cost::StageTimes> &times);
-  double sendSeconds(int64_t bytes) const;
-  /// How often a value crosses.
-  int64_t timesOf(Value value) const {
-    return batch.isOfStep(value) ? 1 : micro;
-  }
-  size_t firstUnit(Value value) const {
-    size_t first = units.size();
-    for (Operation *user : value.getUsers())
-      if (auto found = unitOf.find(user); found != unitOf.end())
-        first = std::min(first, found->second);
-    return first;
-  }
-
-  Graph &graph;
-  const Solution &solution;
-  func::FuncOp function;
-  const PlanOptions &options;
-  llvm::function_ref<int64_t(Operation *)> givenStage;
-  const BatchAnalysis &batch;
-  const MeshCandidate &candidate;
-  int64_t micro;
-  std::vector<Unit> units;
-  llvm::DenseMap<Operation *, size_t> unitOf; ///< no sources, no return
-  /// Bytes per rank and step over a cut before unit i, and seconds.
-  std::vector<double> crossing, crossingSeconds;
-  /// For `volume`: what a stage sends, exactly.
-  std::optional<Crossings> crossings;
-  StagePlan plan;
-};
-
-} // namespace
 
 double Cutter::sendSeconds(int64_t bytes) const {
   if (bytes == 0)
@@ -150,16 +35,21 @@ double kerf::plan::stepBound(const MeshCandidate &candidate,
 }
 
 SmallVector<int64_t>
-kerf::plan::otherStages(Value value, int64_t from,
-                        llvm::function_ref<int64_t(Operation *)> stageOf) {
-  SmallVector<int64_t> stages;
+kerf::plan::otherPlaces(Value value, int64_t from,
+                        llvm::function_ref<int64_t(Operation *)> placeOf) {
+  SmallVector<int64_t> places;
   for (OpOperand &use : value.getUses()) {
-    int64_t stage = stageOf(use.getOwner());
-    if (stage >= 0 && stage != from && !llvm::is_contained(stages, stage))
-      stages.push_back(stage);
+    int64_t place = placeOf(use.getOwner());
+    if (place >= 0 && place != from && !llvm::is_contained(places, place))
+      places.push_back(place);
   }
-  llvm::sort(stages);
-  return stages;
+  llvm::sort(places);
+  return places;
+}
+
+int64_t kerf::plan::leastChunks(const MeshCandidate &candidate,
+                                const PlanOptions &options) {
+  return candidate.isInterleaved ? options.chunks.value_or(2) : 1;
 }
 
 void Cutter::makeUnits() {
@@ -286,8 +176,30 @@ void Cutter::collectCrossing() {
     units[place.first].kept += place.second;
 }
 
+std::vector<double> Cutter::heldMicroBatches() const {
+  std::vector<double> held(places, 0);
+  if (!batch.isTraining())
+    return held;
+  if (plan.chunks == 1) {
+    for (size_t place = 0; place < places; ++place)
+      held[place] = std::min<double>(double(micro), double(places - place));
+    return held;
+  }
+  std::vector<double> now(places, 0);
+  cost::Schedule schedule = cost::buildSchedule(
+      cost::ScheduleKind::Interleaved, candidate.stages, micro, plan.chunks);
+  for (auto [stage, list] : llvm::enumerate(schedule))
+    for (const cost::Instruction &each : list) {
+      size_t place = each.chunk * candidate.stages + stage;
+      now[place] += each.phase == cost::Phase::Forward ? 1 : -1;
+      held[place] = std::max(held[place], now[place]);
+    }
+  return held;
+}
+
 std::vector<size_t> Cutter::placeCuts() {
-  size_t n = units.size(), p = candidate.stages;
+  size_t n = units.size(), p = places;
+  std::vector<double> heldAt = heldMicroBatches();
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
   auto scale = static_cast<double>(graph.getByteScale());
   double model = 0; // operations of the model, done once
@@ -331,10 +243,7 @@ std::vector<size_t> Cutter::placeCuts() {
     if (isVolume)
       sent = crossings->sentFrom(i);
     for (size_t k = 1; k <= std::min(p, i); ++k) {
-      // The fewest micro-batches that a stage holds at once under any schedule.
-      double held = batch.isTraining()
-                        ? std::min<double>(double(micro), double(p - k + 1))
-                        : 0;
+      double held = heldAt[k - 1];
       int64_t peak = 0; // of what a unit makes
       for (size_t j = i; j-- > k - 1;) {
         peak = std::max(peak, units[j].live);
@@ -369,171 +278,86 @@ std::vector<size_t> Cutter::givenCuts() {
   std::vector<size_t> cuts = {0};
   for (auto [i, unit] : llvm::enumerate(units))
     for (Operation *op : unit.ops) {
-      auto stage = static_cast<size_t>(std::max<int64_t>(givenStage(op), 0));
-      if (stage == cuts.size() && i > 0)
+      auto place = static_cast<size_t>(std::max<int64_t>(givenPlace(op), 0));
+      if (place == cuts.size() && i > 0)
         cuts.push_back(i);
-      if (stage + 1 != cuts.size())
+      if (place + 1 != cuts.size())
         return {};
     }
   cuts.push_back(units.size());
-  if (cuts.size() != static_cast<size_t>(candidate.stages) + 1)
+  if (cuts.size() != places + 1)
     return {};
   return cuts;
 }
 
-void Cutter::fillIn(const std::vector<size_t> &cuts) {
-  size_t p = candidate.stages;
-  std::vector<Load> loads(p);
-  for (size_t stage = 0; stage < p; ++stage)
-    for (size_t i = cuts[stage]; i < cuts[stage + 1]; ++i) {
-      loads[stage].add(units[i].load);
-      for (Operation *op : units[i].ops)
-        plan.stageOf[op] = static_cast<int64_t>(stage);
-    }
-  auto stageOf = [&](Operation *op) {
-    auto found = plan.stageOf.find(op);
-    return found == plan.stageOf.end() ? int64_t(-1) : found->second;
-  };
-  // Each stage brings a source or argument to its shared layout by itself.
-  auto repeat = [&](Value value) {
-    size_t first = firstUnit(value);
-    if (first == units.size())
-      return;
-    for (int64_t stage :
-         otherStages(value, stageOf(units[first].ops.front()), stageOf))
-      loads[stage].add(partOf(graph.sharedPhase(value)),
-                       graph.sharedCostOf(solution, value));
-  };
-  std::vector<cost::StageTimes> times(p);
-  for (BlockArgument argument : function.getArguments())
-    repeat(argument);
-  for (Operation &op : function.getBody().front())
-    if (isa<SourceOpInterface>(op))
-      for (Value result : op.getResults())
-        repeat(result);
-  forEachPass([&](StepPass pass, const Graph::OpCost &cost,
-                  ArrayRef<size_t> readers) {
-    auto stageOfUnit = [&](size_t unit) {
-      return stageOf(units[unit].ops.front());
-    };
-    // Units are in the order of stages.
-    for (auto [before, reader] : llvm::zip(readers, llvm::drop_begin(readers)))
-      if (stageOfUnit(before) != stageOfUnit(reader))
-        loads[stageOfUnit(reader)].add(partOf(pass), cost);
-  });
-  StageTraffic traffic = trafficOf(graph, solution, function, stageOf);
-  for (const StageTraffic::Send &send : traffic.sends) {
-    double seconds = sendSeconds(send.bytes);
-    if (send.times != micro ||
-        (batch.isTraining() && batch.isOfStep(send.value)))
-      loads[send.from].move[Once] += seconds * static_cast<double>(send.times);
-    else if (send.to > send.from)
-      times[send.from].sendForward += cost::toPicoseconds(seconds);
-    else
-      times[send.from - 1].sendBackward += cost::toPicoseconds(seconds);
-  }
-  for (size_t stage = 0; stage < p; ++stage) {
-    const Load &load = loads[stage];
-    StageSummary summary;
-    summary.index = static_cast<int64_t>(stage);
-    for (size_t i = cuts[stage]; i < cuts[stage + 1]; ++i)
-      summary.nodes += static_cast<int64_t>(units[i].ops.size());
-    summary.flops = cost::saturate(load.flops * candidate.devicesPerStage());
-    summary.seconds = load.seconds();
-    double compute = load.compute[0] + load.compute[1] + load.compute[2];
-    plan.computeSeconds = std::max(plan.computeSeconds, compute);
-    plan.communicationSeconds = std::max(
-        plan.communicationSeconds, load.move[0] + load.move[1] + load.move[2]);
-    plan.bytesPerRank = std::max(
-        plan.bytesPerRank, cost::saturate(cost::ceilDivide(
-                               traffic.shares[stage], graph.getByteScale())));
-    plan.totalBytes =
-        cost::saturate(cost::Int128(plan.totalBytes) + traffic.total[stage]);
-    plan.stages.push_back(summary);
-  }
-  chooseSchedule(loads, times);
+/// "4 stages", "4 stages of 2 chunks".
+static std::string stagesText(int64_t stages, int64_t chunks) {
+  return std::to_string(stages) + " stages" +
+         (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "");
 }
 
-void Cutter::chooseSchedule(const std::vector<Load> &loads,
-                            std::vector<cost::StageTimes> &times) {
-  double once = 0;
-  for (auto [load, time] : llvm::zip(loads, times)) {
-    auto perMicroBatch = [&, &load = load](Part part) {
-      return cost::toPicoseconds((load.compute[part] + load.move[part]) /
-                                 static_cast<double>(micro));
-    };
-    time.forward = perMicroBatch(Forward);
-    time.backward = perMicroBatch(Backward);
-    once = std::max(once, load.compute[Once] + load.move[Once]);
-  }
-  std::vector<cost::ScheduleKind> kinds = {cost::ScheduleKind::Forward};
-  if (batch.isTraining()) {
-    kinds = {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe};
-    if (options.schedule)
-      kinds = {*options.schedule};
-  }
-  std::optional<cost::ScheduleResult> best;
-  for (cost::ScheduleKind kind : kinds) {
-    auto simulated = cost::simulate(
-        cost::buildSchedule(kind, candidate.stages, micro), times);
-    if (!simulated) {
-      plan.reason = llvm::toString(simulated.takeError());
-      return;
-    }
-    if (best && best->makespan <= simulated->makespan)
-      continue;
-    best = std::move(*simulated);
-    plan.schedule = kind;
-  }
-  plan.stepSeconds = cost::fromPicoseconds(best->makespan) + once;
-  plan.bubbleFraction = best->bubbleFraction;
-  plan.feasible = true;
-  StageMap map;
-  map.stages = candidate.stages;
-  map.microBatches = micro;
-  map.schedule = cost::buildSchedule(plan.schedule, candidate.stages, micro);
-  for (auto [summary, list, spans] :
-       llvm::zip(plan.stages, map.schedule, best->spans))
-    for (auto [run, span] : llvm::zip(list, spans))
-      summary.runs.push_back({run.phase, run.microBatch,
-                              cost::fromPicoseconds(span.begin),
-                              cost::fromPicoseconds(span.end)});
-  auto stageOf = [&](Operation *op) {
-    auto found = plan.stageOf.find(op);
-    return found == plan.stageOf.end() ? candidate.stages - 1 : found->second;
-  };
-  map.stageOf = stageOf;
-  plan.memory = stageMemory(graph, solution, function, map);
-}
-
-std::string kerf::plan::tooFewOps(size_t ops, int64_t stages) {
-  if (stages == 1 || ops >= static_cast<size_t>(stages))
+std::string kerf::plan::tooFewOps(size_t ops, int64_t stages, int64_t chunks) {
+  if (stages == 1 || ops >= static_cast<size_t>(stages * chunks))
     return "";
   return std::to_string(ops) + (ops == 1 ? " op" : " ops") + " cannot make " +
-         std::to_string(stages) + " stages";
+         stagesText(stages, chunks);
+}
+
+SmallVector<int64_t> Cutter::chunkChoices() const {
+  SmallVector<int64_t> choices = {leastChunks(candidate, options)};
+  if (candidate.isInterleaved && !options.chunks &&
+      tooFewOps(units.size(), candidate.stages, 2 * choices[0]).empty())
+    choices.push_back(2 * choices[0]);
+  return choices;
+}
+
+/// First what keeps the memory limit, then what the objective is about.
+bool Cutter::isBetter(const StagePlan &a, const StagePlan &b) const {
+  auto key = [&](const StagePlan &each) {
+    int64_t peak = 0;
+    for (const PlanResult::Memory &memory : each.memory)
+      peak = std::max(peak, memory.peak);
+    std::optional<int64_t> limit = memoryLimitOf(options);
+    bool isVolume = options.objective == Objective::Volume;
+    return std::make_tuple(!each.feasible, limit && peak > *limit,
+                           isVolume ? static_cast<double>(each.bytesPerRank)
+                                    : each.stepSeconds);
+  };
+  return key(a) < key(b);
+}
+
+void Cutter::cutInto(int64_t chunks) {
+  plan = StagePlan();
+  plan.chunks = chunks;
+  places = candidate.stages * chunks;
+  plan.reason = tooFewOps(units.size(), candidate.stages, chunks);
+  if (!plan.reason.empty())
+    return;
+  std::vector<size_t> cuts = candidate.stages == 1
+                                 ? std::vector<size_t>{0, units.size()}
+                             : givenPlace ? givenCuts()
+                                          : placeCuts();
+  if (cuts.empty())
+    plan.reason = "no cut into " + stagesText(candidate.stages, chunks) +
+                  " divides the work and fits in memory";
+  else
+    fillIn(cuts);
 }
 
 StagePlan Cutter::run() {
   collect();
-  plan.reason = tooFewOps(units.size(), candidate.stages);
-  if (!plan.reason.empty())
-    return std::move(plan);
-  std::vector<size_t> cuts = candidate.stages == 1
-                                 ? std::vector<size_t>{0, units.size()}
-                             : givenStage ? givenCuts()
-                                          : placeCuts();
-  if (cuts.empty()) {
-    plan.reason = "no cut into " + std::to_string(candidate.stages) +
-                  " stages divides the work and fits in memory";
-    return std::move(plan);
+  std::optional<StagePlan> best;
+  for (int64_t chunks : chunkChoices()) {
+    cutInto(chunks);
+    if (!best || isBetter(plan, *best))
+      best = std::move(plan);
   }
-  fillIn(cuts);
-  return std::move(plan);
+  return std::move(*best);
 }
 
 StagePlan
 kerf::plan::cutStages(Graph &graph, const Solution &solution,
                       func::FuncOp function, const PlanOptions &options,
-                      llvm::function_ref<int64_t(Operation *)> stageOf) {
-  return Cutter(graph, solution, function, options, stageOf).run();
+                      llvm::function_ref<int64_t(Operation *)> placeOf) {
+  return Cutter(graph, solution, function, options, placeOf).run();
 }

@@ -8,6 +8,9 @@
 // divide the operations. O(stages * units^2). What the plan then sends is
 // counted to the byte (StageBytes.h).
 //
+// In an interleaved schedule each stage holds v chunks, and what is cut are p v
+// of these, by the same rules: chunk c of stage s is the part at place c p + s.
+//
 // The time of a step is that of its schedule (cost::simulate), and then what
 // runs once. With stage times t_i and M micro-batches the forward schedule
 // takes
@@ -28,7 +31,10 @@ namespace kerf::plan {
 struct StagePlan {
   bool feasible = false;
   std::string reason;
-  llvm::DenseMap<mlir::Operation *, int64_t> stageOf; ///< no sources
+  /// The place of each op among the chunks of all stages, chunk * stages +
+  /// stage (the stage where each has one chunk); no sources.
+  llvm::DenseMap<mlir::Operation *, int64_t> placeOf;
+  int64_t chunks = 1; ///< in each stage
   std::vector<StageSummary> stages;
   std::vector<PlanResult::Memory> memory;
   double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
@@ -43,12 +49,12 @@ struct StagePlan {
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
 
-/// The stage of each op and of each function of a step, and the order in which
-/// each stage runs micro-batches.
+/// The place (see StagePlan) of each op, and the order in which each stage runs
+/// micro-batches.
 struct StageMap {
-  int64_t stages = 1, microBatches = 1;
+  int64_t stages = 1, chunks = 1, microBatches = 1;
   cost::Schedule schedule;
-  llvm::function_ref<int64_t(mlir::Operation *)> stageOf;
+  llvm::function_ref<int64_t(mlir::Operation *)> placeOf;
 };
 
 /// What each device of each stage holds (docs/Plan.md, Memory).
@@ -57,21 +63,26 @@ std::vector<PlanResult::Memory> stageMemory(const Graph &graph,
                                             mlir::func::FuncOp function,
                                             const StageMap &map);
 
-/// Stages, other than that of its maker, in which a value is used.
+/// Places, other than that of its maker, at which a value is used.
 llvm::SmallVector<int64_t>
-otherStages(mlir::Value value, int64_t from,
-            llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
+otherPlaces(mlir::Value value, int64_t from,
+            llvm::function_ref<int64_t(mlir::Operation *)> placeOf);
 
-/// Why `ops` units (unitsOf()) cannot form so many stages; empty if they can.
-/// One stage may compute nothing and only give out inputs or constants.
-std::string tooFewOps(size_t ops, int64_t stages);
+/// The fewest chunks that a stage of the candidate holds.
+int64_t leastChunks(const MeshCandidate &candidate, const PlanOptions &options);
 
-/// `solution` must be legal for `graph`. Also handles one stage. `stageOf`:
-/// fixed stages, whose memory is then not limited.
+/// Why `ops` units (unitsOf()) cannot form so many stages of so many chunks;
+/// empty if they can. One stage may compute nothing and only give out inputs or
+/// constants.
+std::string tooFewOps(size_t ops, int64_t stages, int64_t chunks);
+
+/// `solution` must be legal for `graph`. Also handles one stage. `placeOf`:
+/// fixed stages and chunks (options.chunks of them), whose memory is then not
+/// limited.
 StagePlan
 cutStages(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
           const PlanOptions &options,
-          llvm::function_ref<int64_t(mlir::Operation *)> stageOf = nullptr);
+          llvm::function_ref<int64_t(mlir::Operation *)> placeOf = nullptr);
 
 } // namespace kerf::plan
 

@@ -43,14 +43,16 @@ protected:
       axes.push_back(name);
       devices *= size;
     }
+    llvm::json::Object schedule{{"kind", cost::toString(result.schedule).str()},
+                                {"micro_batches", result.microBatches}};
+    if (result.chunks > 1)
+      schedule["chunks"] = result.chunks;
     return llvm::json::Object{
         {"schema", "kerf.plan/1"},
         {"devices", devices},
         {"mesh", std::move(mesh)},
         {"mesh_axes", std::move(axes)},
-        {"schedule",
-         llvm::json::Object{{"kind", cost::toString(result.schedule).str()},
-                            {"micro_batches", result.microBatches}}},
+        {"schedule", std::move(schedule)},
         {"zero", static_cast<int64_t>(result.zero)},
         {"values", plan::valuesToJson(module, result.zero)}};
   }

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace mlir;
 using namespace kerf;
 using kerf::testing::MlpSize;
@@ -43,7 +45,12 @@ void TrainingPlan::checkContract(ModuleOp module) {
       return llvm::any_of(axes, isTime);
     });
   };
+  // The places of chunks among those of all stages.
   std::map<int64_t, int64_t> stageOf;
+  int64_t stages = mesh.find("pp") ? mesh.axes[*mesh.find("pp")].size : 1;
+  auto placeOf = [&](Operation *op) {
+    return dist::getChunk(op) * stages + *dist::findStage(op);
+  };
   for (Operation &op : function.getBody().front().without_terminator()) {
     ArrayRef<dist::ShardingAttr> results = dist::getResultShardings(&op),
                                  operands = dist::getOperandShardings(&op);
@@ -76,15 +83,15 @@ void TrainingPlan::checkContract(ModuleOp module) {
     if (!stage || isa<SourceOpInterface>(op) || !number ||
         isa<dist::ReshardOp>(op))
       continue;
-    int64_t s = stageOf.try_emplace(*number, *stage).first->second;
-    EXPECT_EQ(s, *stage);
+    int64_t s = stageOf.try_emplace(*number, placeOf(&op)).first->second;
+    EXPECT_EQ(s, placeOf(&op));
     // Forward values go on, backward values back.
     for (Value operand : op.getOperands()) {
       Operation *def = operand.getDefiningOp();
       if (!def || isa<SourceOpInterface>(def) || once ||
           dist::runsOncePerStep(dist::getPhase(def)))
         continue;
-      int64_t from = *dist::findStage(def);
+      int64_t from = placeOf(def);
       if (dist::getPhase(def) == dist::Phase::Forward)
         EXPECT_LE(from, s);
       else
@@ -159,18 +166,128 @@ TEST_F(TrainingPlan, PlanJsonReadsBackToTheSameModule) {
   }
 }
 
+// Several chunks in each stage: each is there, the bound holds, and plan.json
+// reads back to the same module at the same price.
+TEST_F(TrainingPlan, InterleavedStagesHoldChunks) {
+  std::vector<std::vector<std::pair<std::string, int64_t>>> meshes = {
+      {{"pp", 4}}, {{"pp", 2}, {"dp", 2}}, {{"pp", 2}, {"tp", 2}}};
+  for (const auto &mesh : meshes)
+    for (int round = 0; round < 6; ++round) {
+      MlpSize size;
+      size.batch = 16;
+      size.layers = 12;
+      size.tied = round % 2;
+      size.clipped = round % 3 == 0;
+      std::string text = MlpText(size).build();
+      plan::PlanOptions o = options(4);
+      o.mesh = mesh;
+      o.solver = round < 3 ? plan::SolverKind::Auto : plan::SolverKind::Random;
+      o.seed = round;
+      o.schedule = cost::ScheduleKind::Interleaved;
+      if (round % 3)
+        o.chunks = 1 + round % 3;
+      if (round % 2)
+        o.microBatches = mesh[0].second;
+      plan::PlanError error;
+      std::string message;
+      auto module = parse(text);
+      auto result = plan::planModule(*module, o, error, message);
+      ASSERT_TRUE(succeeded(result)) << message;
+      EXPECT_EQ(result->schedule, cost::ScheduleKind::Interleaved);
+      EXPECT_EQ(result->microBatches % mesh[0].second, 0);
+      if (o.chunks)
+        EXPECT_EQ(result->chunks, *o.chunks);
+      else
+        EXPECT_TRUE(result->chunks == 2 || result->chunks == 4);
+      if (o.solver == plan::SolverKind::Auto)
+        EXPECT_LE(result->lowerBound, result->cost * (1 + 1e-12));
+      EXPECT_TRUE(succeeded(verify(*module)));
+      checkContract(*module);
+      std::set<std::pair<int64_t, int64_t>> chunks;
+      module->walk([&](Operation *op) {
+        if (auto stage = dist::findStage(op))
+          chunks.insert({*stage, dist::getChunk(op)});
+      });
+      EXPECT_EQ(int64_t(chunks.size()), mesh[0].second * result->chunks);
+      auto again = parse(text);
+      plan::PlanResult priced;
+      ASSERT_TRUE(succeeded(plan::applyPlanJson(
+          *again, document(*module, *result), o, priced, message)))
+          << message;
+      EXPECT_EQ(print(*module), print(*again));
+      ASSERT_TRUE(priced.isPriced);
+      EXPECT_EQ(priced.stepSeconds, result->stepSeconds);
+      EXPECT_EQ(priced.chunks, result->chunks);
+    }
+}
+
+// Of work that divides evenly the pipeline fills in half the time.
+TEST_F(TrainingPlan, InterleavedStagesWaitLess) {
+  MlpSize size;
+  size.batch = 4096; // work that takes longer than sending what it gives
+  size.width = 2048;
+  size.layers = 16;
+  std::string text = MlpText(size).build();
+  double waits[2];
+  for (bool interleaved : {false, true}) {
+    plan::PlanOptions o = options(4);
+    o.mesh = {{"pp", 4}};
+    o.microBatches = 4;
+    o.schedule = interleaved ? cost::ScheduleKind::Interleaved
+                             : cost::ScheduleKind::OneFOneB;
+    plan::PlanError error;
+    std::string message;
+    auto module = parse(text);
+    auto result = plan::planModule(*module, o, error, message);
+    ASSERT_TRUE(succeeded(result)) << message;
+    waits[interleaved] = result->bubbleFraction;
+  }
+  EXPECT_LT(waits[1], waits[0]);
+}
+
+TEST_F(TrainingPlan, InterleavedRequestsThatCannotBe) {
+  struct Case {
+    int64_t micro, chunks;
+    std::optional<cost::ScheduleKind> schedule;
+    const char *message;
+  };
+  for (const Case &each :
+       {Case{3, 2, cost::ScheduleKind::Interleaved,
+             "option micro-batches: 3 does not divide the batch of 8"},
+        {1, 2, cost::ScheduleKind::Interleaved,
+         "option schedule: interleaved takes a multiple of the 2 stages as "
+         "micro-batches, option micro-batches is 1"},
+        {2, 1, cost::ScheduleKind::Interleaved,
+         "option chunks: 1, expected at least 2"},
+        {2, 2, std::nullopt,
+         "option chunks: is of the schedule interleaved, expected option "
+         "schedule to say so"}}) {
+    plan::PlanOptions o = options(2);
+    o.mesh = {{"pp", 2}};
+    o.schedule = each.schedule;
+    o.chunks = each.chunks;
+    o.microBatches = each.micro;
+    plan::PlanError error;
+    std::string message;
+    auto module = parse(MlpText(MlpSize()).build());
+    EXPECT_TRUE(failed(plan::planModule(*module, o, error, message)));
+    EXPECT_EQ(message, each.message);
+    EXPECT_EQ(error, plan::PlanError::BadRequest);
+  }
+}
+
 // No plan that anybody draws is cheaper than what is proven, with and without
-// stages, in seconds and in bytes.
+// stages and chunks, in seconds and in bytes.
 TEST_F(TrainingPlan, BoundHoldsForEveryRandomPlan) {
   std::vector<std::vector<std::pair<std::string, int64_t>>> meshes = {
       {{"pp", 4}}, {{"pp", 2}, {"tp", 2}}, {{"pp", 2}, {"d", 2}}, {{"d", 4}}};
   for (const auto &mesh : meshes)
-    for (int64_t micro : {1, 2, 4})
+    for (int64_t micro : {1, 2, 4, 8})
       for (plan::Objective objective :
            {plan::Objective::Time, plan::Objective::Volume}) {
         MlpSize size;
         size.batch = 16;
-        size.layers = 5;
+        size.layers = micro == 8 ? 9 : 5;
         size.tied = micro == 2;
         size.clipped = micro == 4;
         std::string text = MlpText(size).build();
@@ -178,6 +295,8 @@ TEST_F(TrainingPlan, BoundHoldsForEveryRandomPlan) {
         o.mesh = mesh;
         o.microBatches = micro;
         o.objective = objective;
+        if (micro == 8)
+          o.schedule = cost::ScheduleKind::Interleaved;
         plan::PlanError error;
         std::string message;
         auto module = parse(text);

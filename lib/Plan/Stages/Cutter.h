@@ -1,0 +1,136 @@
+//===- Cutter.h - cutting a sharded function into stages --------*- C++ -*-===//
+//
+// Where the cuts are is found in Stages.cpp, what stages then cost and in which
+// order they run in FillIn.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_STAGES_CUTTER_H
+#define KERF_LIB_PLAN_STAGES_CUTTER_H
+
+#include "StageBytes.h"
+#include "Stages.h"
+
+namespace kerf::plan::cutter {
+
+/// Parts of a step whose seconds are told apart.
+enum Part { Forward, Backward, Once, kParts };
+
+inline Part partOf(dist::Phase phase) {
+  switch (phase) {
+  case dist::Phase::Forward:
+    return Forward;
+  case dist::Phase::BackwardInput:
+  case dist::Phase::BackwardWeight:
+    return Backward;
+  case dist::Phase::Prologue:
+  case dist::Phase::Update:
+    break;
+  }
+  return Once;
+}
+
+inline Part partOf(StepPass pass) {
+  return pass == StepPass::Forward ? Forward : Backward;
+}
+
+/// The cost of a unit or a stage in a step, on one device.
+struct Load {
+  double compute[kParts] = {}, move[kParts] = {};
+  cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
+  cost::Int128 flops = 0;
+
+  void add(Part part, const Graph::OpCost &cost) {
+    compute[part] += cost.computeSeconds;
+    move[part] += cost.moveSeconds;
+    shares += cost.shares;
+    flops += cost.flops;
+  }
+  void add(const Load &other) {
+    for (int part = 0; part < kParts; ++part) {
+      compute[part] += other.compute[part];
+      move[part] += other.move[part];
+    }
+    shares += other.shares;
+    flops += other.flops;
+  }
+  double seconds() const {
+    return compute[0] + compute[1] + compute[2] + move[0] + move[1] + move[2];
+  }
+};
+
+/// Ops that stay together.
+struct Unit {
+  llvm::SmallVector<mlir::Operation *> ops;
+  Load load;
+  int64_t sources = 0; ///< bytes of its sources
+  int64_t kept = 0;    ///< bytes that its backward part takes from the forward
+  int64_t live = 0;    ///< bytes of values that it makes
+};
+
+class Cutter {
+public:
+  Cutter(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
+         const PlanOptions &options,
+         llvm::function_ref<int64_t(mlir::Operation *)> givenPlace)
+      : graph(graph), solution(solution), function(function), options(options),
+        givenPlace(givenPlace), batch(graph.getBatch()),
+        candidate(graph.candidate), micro(candidate.microBatches) {}
+
+  StagePlan run();
+
+private:
+  void makeUnits();
+  void collect();
+  /// What is gathered for a pass of each micro-batch: the pass, the cost, and
+  /// the units that read it, in order.
+  void forEachPass(llvm::function_ref<void(StepPass, const Graph::OpCost &,
+                                           llvm::ArrayRef<size_t>)>
+                       visit);
+  void collectCrossing();
+  /// The numbers of chunks that are tried.
+  llvm::SmallVector<int64_t> chunkChoices() const;
+  void cutInto(int64_t chunks);
+  bool isBetter(const StagePlan &a, const StagePlan &b) const;
+  std::vector<size_t> placeCuts();
+  /// By place: so many micro-batches it holds at once at least, under any of
+  /// the schedules that it may have.
+  std::vector<double> heldMicroBatches() const;
+  /// The cuts of a given plan; empty if they are not between units.
+  std::vector<size_t> givenCuts();
+  void fillIn(const std::vector<size_t> &cuts);
+  void chooseSchedule(const std::vector<Load> &loads,
+                      std::vector<cost::StageTimes> &times);
+  double sendSeconds(int64_t bytes) const;
+  /// How often a value crosses.
+  int64_t timesOf(mlir::Value value) const {
+    return batch.isOfStep(value) ? 1 : micro;
+  }
+  size_t firstUnit(mlir::Value value) const {
+    size_t first = units.size();
+    for (mlir::Operation *user : value.getUsers())
+      if (auto found = unitOf.find(user); found != unitOf.end())
+        first = std::min(first, found->second);
+    return first;
+  }
+
+  Graph &graph;
+  const Solution &solution;
+  mlir::func::FuncOp function;
+  const PlanOptions &options;
+  llvm::function_ref<int64_t(mlir::Operation *)> givenPlace;
+  const BatchAnalysis &batch;
+  const MeshCandidate &candidate;
+  int64_t micro;
+  size_t places = 1; ///< chunks of all stages
+  std::vector<Unit> units;
+  llvm::DenseMap<mlir::Operation *, size_t> unitOf; ///< no sources, no return
+  /// Bytes per rank and step over a cut before unit i, and seconds.
+  std::vector<double> crossing, crossingSeconds;
+  /// For `volume`: what a stage sends, exactly.
+  std::optional<Crossings> crossings;
+  StagePlan plan;
+};
+
+} // namespace kerf::plan::cutter
+
+#endif // KERF_LIB_PLAN_STAGES_CUTTER_H
