@@ -1,0 +1,140 @@
+//===- OptionValues.cpp - values of options, and figures for people -------===//
+#include "Options.h"
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+using namespace kerf::tool;
+
+static int64_t parseInteger(const std::string &text, const std::string &what) {
+  size_t used = 0;
+  long long value = 0;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception &) {
+    used = 0;
+  }
+  if (text.empty() || used != text.size())
+    throw Failure{kUsage, what + ": '" + text + "' is not an integer", {}};
+  return value;
+}
+
+/// More are a typo.
+static constexpr int64_t kMaxDevices = 65536;
+
+Devices kerf::tool::parseDevices(const std::string &text) {
+  Devices devices;
+  auto number = [&](const std::string &digits) {
+    int64_t value = 0;
+    if (llvm::StringRef(digits).getAsInteger(10, value))
+      throw Failure{kUsage,
+                    "--devices: '" + text +
+                        "', expected as 8, cpu:4 or "
+                        "cuda:0-3",
+                    {}};
+    return value;
+  };
+  std::string rest = text;
+  if (size_t colon = text.find(':'); colon != std::string::npos) {
+    devices.kind = text.substr(0, colon);
+    rest = text.substr(colon + 1);
+  }
+  if (devices.kind != "cpu" && devices.kind != "cuda")
+    throw Failure{kUsage,
+                  "--devices: unknown kind '" + devices.kind +
+                      "', expected cpu or cuda",
+                  {}};
+  if (devices.kind == "cuda") {
+    size_t dash = rest.find('-');
+    int64_t first = number(rest.substr(0, dash));
+    int64_t last =
+        dash == std::string::npos ? first : number(rest.substr(dash + 1));
+    if (first < 0 || last < first)
+      throw Failure{kUsage, "--devices: bad range '" + rest + "'", {}};
+    devices.count = std::min(last - first, kMaxDevices) + 1;
+    devices.ids.resize(devices.count);
+    std::iota(devices.ids.begin(), devices.ids.end(), first);
+  } else {
+    devices.count = number(rest);
+  }
+  if (devices.count < 1 || devices.count > kMaxDevices)
+    throw Failure{kUsage,
+                  "--devices: " + std::to_string(devices.count) +
+                      " devices, expected 1 to " + std::to_string(kMaxDevices),
+                  {}};
+  return devices;
+}
+
+std::pair<std::string, int64_t>
+kerf::tool::parseBinding(const std::string &text, const std::string &flag) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Failure{kUsage, flag + ": '" + text + "', expected NAME=NUMBER", {}};
+  return {text.substr(0, equals), parseInteger(text.substr(equals + 1), flag)};
+}
+
+int64_t kerf::tool::parseBytes(const std::string &text,
+                               const std::string &flag) {
+  char *end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  const std::pair<const char *, double> units[] = {
+      {"B", 1},          {"KB", 1e3},          {"MB", 1e6},
+      {"GB", 1e9},       {"TB", 1e12},         {"KiB", 1024.},
+      {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
+  for (const auto &[name, factor] : units)
+    if (end != text.c_str() && unit == name && value >= 0) {
+      if (!(value * factor < 9e18))
+        throw Failure{
+            kUsage, flag + ": '" + text + "' is more than 2^63 bytes", {}};
+      return static_cast<int64_t>(std::llround(value * factor));
+    }
+  throw Failure{kUsage,
+                flag + ": '" + text +
+                    "' is not a size, expected a number and one of B, KB, MB, "
+                    "GB, TB, KiB, MiB, GiB, TiB, as in 80GiB",
+                {}};
+}
+
+static std::string formatScaled(double value, double base,
+                                std::initializer_list<const char *> units) {
+  auto unit = units.begin();
+  while (std::fabs(value) >= base && unit + 1 != units.end()) {
+    value /= base;
+    ++unit;
+  }
+  char text[64];
+  const char *format = unit == units.begin() && value == std::floor(value)
+                           ? "%.0f%s"
+                       : std::fabs(value) < 10  ? "%.2f%s"
+                       : std::fabs(value) < 100 ? "%.1f%s"
+                                                : "%.0f%s";
+  std::snprintf(text, sizeof(text), format, value, *unit);
+  return text;
+}
+
+std::string kerf::tool::formatBytes(double bytes) {
+  return formatScaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
+std::string kerf::tool::formatCount(double count) {
+  return formatScaled(count, 1000, {"", " k", " M", " G", " T", " P"});
+}
+
+std::string kerf::tool::elementsText(int64_t elements) {
+  return elements == 1
+             ? "1 element"
+             : formatCount(static_cast<double>(elements)) + " elements";
+}
+
+std::string kerf::tool::formatFlops(double count) {
+  return formatScaled(
+      count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});
+}
+
+std::string kerf::tool::formatSeconds(double seconds) {
+  if (seconds >= 1)
+    return formatScaled(seconds, 1e9, {" s"});
+  return formatScaled(seconds * 1e9, 1000, {" ns", " us", " ms"});
+}
