@@ -11,7 +11,7 @@ the same degrees and micro-batches, and what it would choose. Sources:
          (arXiv 2205.05198), table 5: seconds with full recomputation
 
 All recompute every block, cut no state over dp, and have 2048 tokens and a vocabulary of
-51,200. M22's pipelines are interleaved (3 chunks a stage), which Kerf does not know. Models
+51,200. M22's pipelines are interleaved (3 chunks a stage), and so are those predicted. Models
 are built without weights, which no plan needs.
 """
 import argparse
@@ -79,7 +79,7 @@ def main():
             continue
         path, gpus = model(layers, hidden, heads), 8 * nodes
         printed = measured if source == "M22" else seconds_of(layers, hidden, batch, gpus, measured)
-        pipeline = [f"--micro-batches={batch}", "--schedule=1f1b"] if "pp" in degrees else []
+        pipeline = [f"--micro-batches={batch}", "--schedule=interleaved", "--chunks=3"] if "pp" in degrees else []
         theirs = plan(arguments.kerf, path, batch, nodes, f"--mesh={degrees}", "--recompute=all", "--zero=none", *pipeline)
         own = plan(arguments.kerf, path, batch, nodes, f"--deadline={arguments.deadline:g}")
         predicted = theirs["time"]["step_seconds"] if theirs else float("nan")

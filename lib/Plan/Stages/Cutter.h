@@ -1,7 +1,8 @@
 //===- Cutter.h - cutting a sharded function into stages --------*- C++ -*-===//
 //
-// Where the cuts are is found in Stages.cpp, what stages then cost and in which
-// order they run in FillIn.cpp.
+// Where the cuts are is found in Stages.cpp (of several chunks in each stage
+// also in Balance.cpp), what stages then cost and in which order they run in
+// FillIn.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STAGES_CUTTER_H
@@ -90,6 +91,8 @@ private:
   /// The numbers of chunks that are tried.
   llvm::SmallVector<int64_t> chunkChoices() const;
   void cutInto(int64_t chunks);
+  /// Cuts that make an interleaved step faster, or these.
+  std::vector<size_t> balance(std::vector<size_t> cuts) const;
   bool isBetter(const StagePlan &a, const StagePlan &b) const;
   std::vector<size_t> placeCuts();
   /// By place: so many micro-batches it holds at once at least, under any of

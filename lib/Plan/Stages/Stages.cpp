@@ -337,11 +337,22 @@ void Cutter::cutInto(int64_t chunks) {
                                  ? std::vector<size_t>{0, units.size()}
                              : givenPlace ? givenCuts()
                                           : placeCuts();
-  if (cuts.empty())
+  if (cuts.empty()) {
     plan.reason = "no cut into " + stagesText(candidate.stages, chunks) +
                   " divides the work and fits in memory";
-  else
-    fillIn(cuts);
+    return;
+  }
+  fillIn(cuts);
+  if (chunks == 1 || givenPlace || options.objective != Objective::Time)
+    return;
+  std::vector<size_t> balanced = balance(cuts);
+  if (balanced == cuts)
+    return;
+  StagePlan first = std::exchange(plan, StagePlan());
+  plan.chunks = chunks;
+  fillIn(balanced);
+  if (!isBetter(plan, first))
+    plan = std::move(first);
 }
 
 StagePlan Cutter::run() {
