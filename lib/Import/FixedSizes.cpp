@@ -43,7 +43,8 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
     return;
   std::vector<std::string> &notes = report.issues.front().notes;
   notes.push_back("it depends on sizes that were given: " + sizes);
-  notes.push_back("a size that the export has fixed is the only one: give that "
+  notes.push_back("the sizes contradict each other, or one is fixed by the "
+                  "export, which is then the only one: give that "
                   "one, or export the model again with the dimension open in "
                   "inputs and outputs (torch.onnx.export: dynamic_axes, or "
                   "dynamic_shapes with dynamo=True)");

@@ -230,6 +230,14 @@ bool Importer::bindConstants() {
         tensor.shape().dim_size() != value.getType().getRank())
       error = "has rank " + std::to_string(value.getType().getRank()) +
               ", expected " + std::to_string(tensor.shape().dim_size());
+    else if (value && tensor.has_shape())
+      for (auto [at, dim] : llvm::enumerate(tensor.shape().dim()))
+        if (int64_t size = value.getType().getDimSize(at);
+            dim.has_dim_value() && dim.dim_value() >= 0 &&
+            dim.dim_value() != size && error.empty())
+          error = "has size " + std::to_string(size) + " in dimension " +
+                  std::to_string(at) + ", expected " +
+                  std::to_string(dim.dim_value());
     if (error.empty())
       constants[name] = value;
     else

@@ -180,7 +180,8 @@ void Node::reportNotConstant(size_t index) {
                           " with a computed input " + Twine(index) +
                           " that steers a shape",
                       "it is taken where it is a constant, or follows from "
-                      "constants and shapes");
+                      "constants and shapes; option constant NAME=1,2,3 makes "
+                      "an input of the model a constant");
 }
 
 std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {

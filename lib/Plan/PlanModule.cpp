@@ -445,6 +445,15 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         attempts.back().summary.reason.empty())
       break;
   }
+  if (llvm::any_of(attempts, [](const Attempt &attempt) {
+        return attempt.solved.statistics.stoppedBy == kTooManyCombinations;
+      })) {
+    // What was not counted is not known: there is neither a plan nor a verdict.
+    error = PlanError::BadRequest;
+    message = "option solver=brute-force: a mesh has more combinations of "
+              "choices than are counted, option solver=auto searches them";
+    return nullptr;
+  }
   solveAgain();
   sharpenBounds();
   report();

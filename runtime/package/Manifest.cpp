@@ -317,8 +317,11 @@ Manifest kerf::rt::parseManifest(const char *text, size_t bytes) {
   nlohmann::json root;
   try {
     root = nlohmann::json::parse(text, text + bytes);
-  } catch (const nlohmann::json::exception &error) {
-    throw Error(KERF_BAD_PACKAGE, cat("manifest.json: ", error.what()));
+  } catch (const nlohmann::json::parse_error &error) {
+    throw Error(KERF_BAD_PACKAGE,
+                cat("manifest.json: is not valid JSON at byte ", error.byte));
+  } catch (const nlohmann::json::exception &) { // a number without an end
+    throw Error(KERF_BAD_PACKAGE, "manifest.json: is not valid JSON");
   }
   Manifest manifest;
   JsonReader::Members asked;

@@ -57,6 +57,18 @@ PostOp parsePostOp(const JsonReader &in, const Parameters &parameters,
   return op;
 }
 
+/// How many pointers the program hands to a call stands nowhere; but each is an
+/// operand's, so a number that is too large leaves a gap below it.
+void checkBuffers(const JsonReader &in, const LibraryDesc &lib) {
+  std::set<int64_t> numbers;
+  for (const Operand *operand : lib.operands())
+    if (operand->kind == Operand::Buffer)
+      numbers.insert(operand->index);
+  for (int64_t number = 0; number < lib.numBuffers(); ++number)
+    if (!numbers.count(number))
+      in.fail(cat("no operand is buffer ", number, " of ", lib.numBuffers()));
+}
+
 void parseWindow(const JsonReader &in, LibraryDesc &lib) {
   lib.batch = {in["batch"].size64()};
   lib.in = in["in"].shape();
@@ -376,6 +388,7 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
     parseBiasGradient(in["bias_gradient"], lib, kernels);
   if (in.has("relu_gradient"))
     parseReluGradient(in["relu_gradient"], lib, kernels);
+  checkBuffers(in, lib);
   return lib;
 }
 

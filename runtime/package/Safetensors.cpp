@@ -50,8 +50,10 @@ Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped,
   nlohmann::json header;
   try {
     header = nlohmann::json::parse(file->data() + 8, base);
-  } catch (const nlohmann::json::exception &error) {
-    throw bad(error.what());
+  } catch (const nlohmann::json::parse_error &error) {
+    throw bad(cat("header is not valid JSON at byte ", error.byte));
+  } catch (const nlohmann::json::exception &) {
+    throw bad("header is not valid JSON");
   }
   JsonReader in(header, name + ": ");
   if (!header.is_object())

@@ -111,6 +111,8 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
       rate.kind == LearningRate::Step || rate.kind == LearningRate::Exponential;
   if (hasEnd && rate.kind == LearningRate::Constant)
     return "min is where the others end, not constant";
+  if (rate.steps > 0 && rate.kind == LearningRate::Constant)
+    return "steps is where linear and cosine end, constant does not";
   if (decays && rate.every == 0)
     return "every=STEPS is missing: after how many the rate is multiplied by "
            "factor";

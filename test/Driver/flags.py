@@ -104,6 +104,12 @@ for name, arguments, said in (
         ("no BatchNormalization", [*step, "--batch-norm=frozen"], "--batch-norm: the model has no BatchNormalization"),
         ("no training mode", ["run", mlp, "--dim=batch=8", "--seed=1", "--as-inference"], "--as-inference: no node of the model is in training mode"),
         ("inspect, no training mode", ["inspect", mlp, "--dim=batch=8", "--as-inference"], "--as-inference: no node"),
+        ("inspect -q", ["inspect", mlp, "-q"], "-q: kerf inspect prints"),
+        ("a reference's seconds", ["verify", mlp, "--dim=batch=8", "--reference=interpreted", "--reference-seconds=3"], "--reference-seconds is of --reference=auto"),
+        ("a misspelt constant", ["run", mlp, f"--input={given}", "--constant=xs=1"], '--constant: .* has no input "xs", did you mean "x"'),
+        ("an input and a constant", ["run", mlp, f"--input=x=@{given}", "--constant=x=1"], 'input "x" is given by --input and by --constant'),
+        ("brute force of too much", ["plan", models / "gpt2-small/model.onnx", "--dim=batch=8", "--devices=4", "--mesh=x=4", "--solver=brute-force"],
+         "--solver=brute-force: a mesh has more combinations of choices than are counted"),
         ("explain -q", ["plan", mlp, "--dim=batch=8", "--explain=x", "-q"], "-q: the answer to --explain is printed")):
     expect_error(checks, name, arguments, 2, [said])
 for flags in (["--devices=2"], ["--devices=2", "--mesh=pp=2"], ["--machine=h100-4", "--mesh=dp=2"]):
@@ -121,6 +127,11 @@ checks.expect("a plan", kerf("plan", mlp, *staged, "-q", "-o", out / "plan.json"
 for flags, said in ((["--micro-batches=4"], "--micro-batches is 4, .*plan.json has 2"), (["--micro-batches=1"], "--micro-batches is 1"),
                     (["--mesh=tp=2"], "--mesh"), (["--deadline=3"], "--deadline"), (["--memory-limit=1GiB"], "--memory-limit")):
     expect_error(checks, f"plan and {flags}", ["run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", *flags], 2, [said])
+edited = json.loads((out / "plan.json").read_text())
+for name, change, said in (("micro-batches", {"schedule": dict(edited["schedule"], micro_batches=3)}, "schedule: micro_batches is 3, which does not divide the batch of 8"),
+                           ("zero", {"zero": 2}, "zero: expected 0, the plan is of inference")):
+    (out / "edited.json").write_text(json.dumps({**edited, **change}))
+    expect_error(checks, f"an edited plan, {name}", ["run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'edited.json'}"], 2, [said])
 expect_error(checks, "report -q", ["report", out / "plan.json", "-q"], 2, ["-q: kerf report prints"])
 checks.expect("plan and the same", kerf("run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", "--micro-batches=2").returncode == 0)
 

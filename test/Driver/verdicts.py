@@ -3,6 +3,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import json
 import pathlib
 import re
 import sys
@@ -52,6 +53,17 @@ marked = kerf("plan", pathlib.Path(sys.argv[2]) / "training/conv-max-pool/model.
               "--loss=cross_entropy(logits,labels)", "--memory-limit=56000B")
 rows = re.findall(r"  memory ([0-9.]+) KiB(\s+\(above the limit\))?\n", marked.stdout)
 checks.expect("marked", any(row[1] for row in rows) and all((float(row[0]) > 56000 / 1024) == bool(row[1]) for row in rows), marked.stdout)
+
+# No number of micro-batches is cheaper than what is proven of a pipeline that is asked for, 1 among them; none that the
+# search takes by itself is dearer than another one of its rule.
+for model_name, flags in (("models/gpt2-small", ["--machine=h100-4"]), ("training/mlp", ["--devices=cpu:4"]),
+                          ("training/mlp", ["--devices=cpu:4", "--train", "--loss=cross_entropy(logits,labels)"])):
+    pipeline = ["plan", models.parent / model_name / "model.onnx", "--dim=batch=8", "--mesh=pp=2", *flags, "--json"]
+    found = json.loads(kerf(*pipeline).stdout)["objective"]
+    for number in (1, 2, 4, 8):
+        other = json.loads(kerf(*pipeline, f"--micro-batches={number}").stdout)["objective"]
+        checks.expect(f"{model_name} {flags}: {number} micro-batches", found["lower_bound"] <= other["cost"] * (1 + 1e-9)
+                      and found["cost"] <= other["cost"] * (1 + 1e-9), f"{found} {other}")
 
 # Memory: what is known is tried here once more, and that it is not far above what fits.
 SMALLEST = r"note: the smallest plan that is known needs about (\d+) bytes \([0-9.]+ [KM]iB\) per device$"

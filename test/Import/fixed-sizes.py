@@ -29,7 +29,7 @@ def node(kind, *inputs, **attributes):
     return helper.make_node(kind, inputs, ["y"], "node", **attributes)
 
 
-HELP = r"\nnote: a size that the export has fixed is the only one: give that one, or export the model again with the " \
+HELP = r"\nnote: the sizes contradict each other, or one is fixed by the export, which is then the only one: give that one, or export the model again with the " \
        r"dimension open in inputs and outputs \(torch.onnx.export: dynamic_axes, or dynamic_shapes with dynamo=True\)"
 OPEN = ["batch", "seq", 8]
 output = model("output", ["batch", 8], [node("Relu", "x")], [4, 8])

@@ -287,6 +287,9 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "Seconds that --reference=auto may take; beyond it some "
                   "samples of the batch are compared")
       ->check(positiveAndFinite())
+      ->each([&options](const std::string &) {
+        options.referenceSecondsGiven = true;
+      })
       ->group("Comparison");
   sub->add_option("--expected", options.expected,
                   "Outputs of others to hold it against: a folder of NAME.npy")

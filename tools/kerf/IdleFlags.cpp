@@ -77,10 +77,14 @@ void kerf::tool::refuseIdle(const Options &o, int (*command)(const Options &)) {
   else
     refuseForTraining(o);
   refuseSeed(o, command);
+  if (o.referenceSecondsGiven && (o.reference != "auto" || !o.expected.empty()))
+    refuse("--reference-seconds is of --reference=auto, which chooses by size");
   if (!o.quiet || o.json)
     return;
   if (command == report && o.html.empty())
     refuse("-q: kerf report prints, and does nothing else without --html");
+  if (command == inspect)
+    refuse("-q: kerf inspect prints, and does nothing else");
   if (!o.explain.empty() && o.output.empty())
     refuse("-q: the answer to --explain is printed, expected --json or no -q");
 }

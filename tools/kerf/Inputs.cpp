@@ -8,6 +8,7 @@
 #include "Setup.h"
 
 #include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Format/ClosestName.h"
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Import/State.h"
 #include "kerf/rt/inputs.h"
@@ -159,6 +160,28 @@ static void takeSizesOf(const std::vector<std::optional<rt::GivenInput>> &given,
   }
 }
 
+/// --constant is of inputs that there are, and that --input does not give.
+static void checkConstants(const Options &options,
+                           const std::vector<std::string> &inputs) {
+  for (const std::string &text : options.constants) {
+    std::string name = text.substr(0, text.find('='));
+    if (!llvm::is_contained(inputs, name)) {
+      std::string meant = closestName(name, inputs);
+      throw Failure{
+          kUsage,
+          "--constant: " + options.model + " has no input \"" + name + "\"" +
+              (meant.empty() ? "" : ", did you mean \"" + meant + "\"?"),
+          {}};
+    }
+    for (const std::string &input : options.inputs)
+      if (llvm::StringRef(input).starts_with(name + "="))
+        throw Failure{kUsage,
+                      "input \"" + name +
+                          "\" is given by --input and by --constant",
+                      {}};
+  }
+}
+
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
@@ -184,6 +207,7 @@ void kerf::tool::takeInputs(Options &options, bool all) {
                    [&](const auto &spec) { return spec.name == pair.input; });
   if (options.train)
     addInputsOfStep(options, *specs);
+  checkConstants(options, names);
   std::vector<std::optional<rt::GivenInput>> given;
   if (!rt::matchInputs(options.inputs, *specs, options.model, given, error)) {
     if (takesState)

@@ -118,8 +118,9 @@ struct Options {
   std::optional<double> rtol, atol; ///< none: by the precision
   std::string reference = "auto";   ///< or interpreted, unfused, compiled
   double referenceSeconds = 30;     ///< that `auto` may take
-  std::string expected;             ///< a folder of NAME.npy
-  std::string damage;               ///< test only: a node whose value is wrong
+  bool referenceSecondsGiven = false;
+  std::string expected; ///< a folder of NAME.npy
+  std::string damage;   ///< test only: a node whose value is wrong
   // Printing.
   bool json = false, quiet = false, verbose = false;
 };

@@ -40,6 +40,9 @@ TEST(LearningRates, Refused) {
               HasSubstr("number of steps"));
   EXPECT_THAT(parseLearningRate("linear,lr=-1", rate), HasSubstr("'lr=-1'"));
   EXPECT_THAT(parseLearningRate("linear,lr=", rate), HasSubstr("'lr='"));
+  LearningRate constant;
+  EXPECT_THAT(parseLearningRate("constant,steps=7", constant),
+              HasSubstr("steps is where linear and cosine end"));
   LearningRate steps;
   EXPECT_THAT(parseLearningRate("step,factor=0.5", steps),
               HasSubstr("every=STEPS is missing"));

@@ -247,6 +247,7 @@ TEST(PackageFaults, ManifestEntries) {
       {"/collectives/0/group_bytes", -1, "group_bytes: expected an integer"},
       {"/library/0/kind", "fft", "unknown library call"},
       {"/library/0/lhs", {{"buffer", 0}, {"param", 0}}, "exactly one of"},
+      {"/library/0/dst", {{"buffer", 7}}, "no operand is buffer 2 of 8"},
       {"/library/0/rhs",
        {{"param", 1}},
        "rhs.param: expected an integer in [0, 0]"},

@@ -95,6 +95,9 @@ struct SolveResult {
   double gap() const;
 };
 
+/// SolveStatistics::stoppedBy of a brute force that gave up.
+inline constexpr const char *kTooManyCombinations = "too many combinations";
+
 /// The reference for the other solvers: tries every combination in
 /// lexicographic order, pruned only by the cost of what is already chosen.
 /// Optimal or Infeasible, or Unknown when there are more than

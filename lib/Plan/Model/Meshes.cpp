@@ -39,12 +39,12 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 }
 
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
-/// batch, up to four rounds; what the user says; 1 where nothing can be cut. Of
-/// an interleaved schedule multiples alone, or none.
-static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
-                                              int64_t stages, int64_t batch,
-                                              bool canMicroBatch,
-                                              bool isInterleaved) {
+/// batch, up to four rounds; what the user says; 1 where nothing can be cut,
+/// and where the user wants the stages (others are there because they compute
+/// side by side). Of an interleaved schedule multiples alone, or none.
+static std::vector<int64_t>
+microBatchChoices(const PlanOptions &options, int64_t stages, int64_t batch,
+                  bool canMicroBatch, bool isInterleaved, bool isWanted) {
   if (isInterleaved) {
     std::vector<int64_t> choices;
     for (int64_t rounds : {1, 2, 4})
@@ -69,7 +69,7 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
         choices.push_back(count);
         break;
       }
-  if (choices.empty())
+  if (choices.empty() || isWanted)
     choices.push_back(1);
   return choices;
 }
@@ -233,7 +233,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     bool isInterleaved = isTraining && stages > 1 &&
                          options.schedule == cost::ScheduleKind::Interleaved;
     std::vector<int64_t> counts = microBatchChoices(
-        options, stages, batchSize, canMicroBatch, isInterleaved);
+        options, stages, batchSize, canMicroBatch, isInterleaved,
+        /*isWanted=*/fixedStages.has_value());
     auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
       for (std::vector<NamedAxis> &free :
            freeAxes(inner, orderMatters, isTraining,
@@ -284,9 +285,11 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                  (options.chunks ? std::to_string(*options.chunks) : "2 or 4") +
                  " chunks in an interleaved schedule, with p, 2p or 4p "
                  "micro-batches that divide the batch; "
-           : std::string("p/2, p, 2p or 4p micro-batches "
-                         "that divide the batch, 1 where none of them can "
-                         "be; ")) +
+           : std::string(
+                 "p/2, p, 2p or 4p micro-batches, of these what is above "
+                 "1 and divides the batch, or the most up to 4p that "
+                 "do") +
+                 (fixedStages ? ", and 1; " : ", 1 where there are none; ")) +
       "with one stage 1, "
       "where the memory limit makes that cost more also each number up to " +
       std::to_string(kMaxAccumulations) +

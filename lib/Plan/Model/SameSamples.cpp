@@ -207,7 +207,7 @@ std::string Comparison::run() {
   for (const BatchAnalysis *batch : {&inLarge, &inSmall})
     if (!batch->breaks().empty()) {
       const BatchAnalysis::Break &first = batch->breaks().front();
-      return "samples have to do with each other in " + nameOf(first.op) +
+      return "that samples are apart is not proven of " + nameOf(first.op) +
              ", which " + first.reason;
     }
   if (small.getNumArguments() != large.getNumArguments())

@@ -178,6 +178,9 @@ LogicalResult Reader::readMesh() {
   }
   if (micro < 1)
     return fail("schedule: micro_batches is " + Twine(micro));
+  if (int64_t samples = batch.batchSize(); samples > 0 && samples % micro != 0)
+    return fail("schedule: micro_batches is " + Twine(micro) +
+                ", which does not divide the batch of " + Twine(samples));
   if (failed(checkChunks(micro)))
     return failure();
   if (micro > 1)
@@ -490,15 +493,18 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   return success();
 }
 
+static bool isTrainingStep(func::FuncOp function) {
+  return llvm::any_of(function.getOps<dist::AssignOp>(), [](dist::AssignOp op) {
+    return dist::getPhase(op) == dist::Phase::Update;
+  });
+}
+
 /// A plan is of a step that trains, or of inference.
 static LogicalResult checkGoal(const json::Value &plan, func::FuncOp function,
                                std::string &message) {
   const json::Object *root = plan.getAsObject();
   std::optional<StringRef> goal = root ? root->getString("goal") : std::nullopt;
-  bool trains =
-      llvm::any_of(function.getOps<dist::AssignOp>(), [](dist::AssignOp op) {
-        return dist::getPhase(op) == dist::Phase::Update;
-      });
+  bool trains = isTrainingStep(function);
   if (!goal || (*goal == "train") == trains)
     return success();
   message = trains ? "is a plan of inference, expected one of a step that "
@@ -571,6 +577,11 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
   FailureOr<Zero> zero = zeroOf(plan, message);
   if (failed(zero))
     return failure();
+  if (*zero != Zero::None && !isTrainingStep(function)) {
+    message = "zero: expected 0, the plan is of inference, which has neither "
+              "gradients nor states";
+    return failure();
+  }
   (void)roundInPrologue(function, *zero);
   return Reader(module, function, plan, *zero, message).run(options, result);
 }

@@ -24,7 +24,7 @@ SolveResult kerf::plan::bruteForce(const Problem &problem,
     result.statistics.choices += problem.numChoices(node);
   }
   if (combinations > maxCombinations) {
-    result.statistics.stoppedBy = "too many combinations";
+    result.statistics.stoppedBy = kTooManyCombinations;
     return result;
   }
   Solution solution(problem.nodes.size(), 0);
