@@ -273,7 +273,7 @@ static void mask(void *const *b, const int64_t *s, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) z[i] = y[i] <= 0 ? 0 : g[i];
 }
 FUNCTION(forward) {
-  void *first[] = {ios[0], ios[1], ios[2], ios[3]};
+  void *first[] = {ios[0], ios[1], ios[3], ios[2]};
   void *second[] = {ios[0], ios[1], ios[4]}, *third[] = {ios[3], ios[4], ios[4]};
   TRY(api->library(ctx, 0, first));
   TRY(api->library(ctx, 1, second));
@@ -290,12 +290,11 @@ FUNCTION(forward) {
                {"k", 3},
                {"lhs", {{"buffer", 0}}},
                {"rhs", {{"buffer", 1}}},
-               {"dst", {{"buffer", 3}}}},
+               {"dst", {{"buffer", 2}}}},
        plain = relu;
   if (bias)
-    relu["bias"] = {{"buffer", 2}};
+    relu["bias"] = {{"buffer", 3}};
   relu["post_ops"] = {{{"kind", "relu"}}};
-  plain["dst"] = {{"buffer", 2}};
   if (cuda) {
     m["target"] = {{"device", "cuda"},
                    {"cuda", {{"ptx", "k.ptx"}, {"ptx_arch", "sm_80"}}}};
