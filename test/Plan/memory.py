@@ -5,7 +5,7 @@
 `kerf plan` lowers what it chose, so `peak` is what the package lays out, and
 `predicted` what the search went by. Full-size models: within 5% of each other
 in training, 2% in inference; small ones, where a few buffers of packed
-gradients weigh much, within 10%; small pipelines of one micro-batch within 17%.
+gradients weigh much, within 10%.
 
 REQUIRES: kerf
 RUN: %python %s %inputs/graphs %inputs/training
@@ -65,12 +65,11 @@ def main():
     # Images that each product transposes for itself; activations that are sent wide and kept rounded.
     compare(f"{TRAINING}/conv-max-pool", 4096, [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"], ["dp=2"], 0.02)
     compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4"], ["pp=4"], 0.05)
-    compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2"], 0.10)
-    compare(f"{TRAINING}/gpt2", 8, [*ADAMW, "--micro-batches=2"], ["pp=2"], 0.10)
-    compare(f"{TRAINING}/llama", 8, ADAMW, ["", "dp=2", "tp=2"], 0.10)
+    compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2"], 0.10)
+    compare(f"{TRAINING}/llama", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2", "pp=2,dp=2"], 0.10)
+    # Gradients of one micro-batch are no sums, but kept for the update all the same.
+    compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=1"], ["pp=2", "pp=2,dp=2"], 0.05)
     compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=2"], ["pp=2", "pp=2,dp=2"], 0.10)
-    # Of one micro-batch what stages hold between forward and backward is under-counted: of a third of a MB up to 16%.
-    compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=1"], ["pp=2", "pp=2,dp=2"], 0.17)
     sys.exit(failed)
 
 

@@ -400,11 +400,13 @@ void StageMemory::addValue(Value value) {
                : !isUsedHere)
     return; // nobody else reads it
   int64_t lastRun = runs.last();
-  if (isSum && madeHere) {
-    if (map.microBatches > 1 || isWhole)
-      memory.gradients += aligned(bytes); // a view where it is none
+  if (isSum && madeHere && (map.microBatches > 1 || isWhole)) {
+    memory.gradients += aligned(bytes); // a view where it is none
     return;
   }
+  // The sum of one micro-batch is that itself, which is kept for the update.
+  if (isSum && madeHere && !kept.count(value))
+    return;
   // Parts of a sum over micro-batches are summed before they are sent.
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
       (isReceived || isInParts || !receivers.empty())) {

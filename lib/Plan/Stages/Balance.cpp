@@ -76,8 +76,8 @@ std::vector<size_t> Cutter::balance(std::vector<size_t> cuts) const {
     bool helped = false;
     for (size_t length = 0; length + 1 < places; ++length)
       for (size_t first = 1; first + length < places; ++first)
-        helped |= move(first, first + length, step) |
-                  move(first, first + length, -step);
+        for (int64_t by : {step, -step})
+          helped |= move(first, first + length, by);
     if (!helped || trials <= 0)
       step /= 2;
   }
