@@ -177,13 +177,12 @@ void Runner::readInputs() {
     usage(error);
   if (!findSizes(dims, options.dims, specs, given, sizes, error))
     usage(error);
-  if (options.mustDraw &&
+  if (!options.drawnBy.empty() &&
       std::all_of(given.begin(), given.end(),
                   [](const auto &input) { return input.has_value(); }))
-    usage(given.empty() ? "option random-inputs, option seed: there is no "
-                          "input that could be drawn"
-                        : "option random-inputs, option seed: every input is "
-                          "given, none is left to draw");
+    usage("option " + options.drawnBy +
+          (given.empty() ? ": there is no input that could be drawn"
+                         : ": every input is given, none is left to draw"));
   if (!options.drawsInputs)
     if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);

@@ -90,7 +90,7 @@ for tool, first in (("kerf", ["run", mlp, "--dim=batch=8"]), ("kerf-run", [packa
                  ["error: --inject=rank=0,collective=99,fault=die has had no effect"], tool=tool)
     expect_error(checks, f"{tool}: what ranks are, twice", [*first, "--seed=1", "--processes", "--ranks=threads"], 2, ["--ranks"], tool=tool)
     for flag in ("--seed=1", "--random-inputs"):
-        expect_error(checks, f"{tool}: nothing to draw, {flag}", [*first, f"--input={given}", flag], 2, ["every input is given, none is left to draw"], tool=tool)
+        expect_error(checks, f"{tool}: nothing to draw, {flag}", [*first, f"--input={given}", flag], 2, [f"error: {flag.split('=')[0]}: every input is given, none is left to draw"], tool=tool)
 for name, arguments, said in (
         ("verify: nothing to draw", ["verify", mlp, f"--input={given}", "--seed=1"], "--seed: every input is given"),
         ("verify: processes", ["verify", mlp, "--dim=batch=8", "--processes"], "unknown argument --processes"),

@@ -4,6 +4,7 @@ A test that runs many commands in one lit test says which of them went wrong,
 and goes on to the next: `Checks` counts, prints and exits.
 """
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -68,6 +69,18 @@ def expect_error(checks, name, arguments, code, patterns, tool="kerf", absent=()
     problems += [f"{path} was left behind" for path in absent if os.path.lexists(path)]
     checks.expect(name, not problems, "\n".join(f"  {line}" for line in (
         f"{tool} {' '.join(map(str, arguments))}", *problems, "stderr:", *result.stderr.splitlines()[:12])))
+
+
+def tensors(path):
+    """The tensors of f32 of a safetensors file, flat, by name."""
+    import numpy as np  # few tests need it
+
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: np.frombuffer(data[8 + size:][slice(*entry["data_offsets"])], np.float32)
+            for name, entry in header.items() if entry["dtype"] == "F32"}
 
 
 def in_parallel(jobs, workers=2):

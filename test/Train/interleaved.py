@@ -15,23 +15,13 @@ INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
 import numpy as np
 
-from kerf_tests import Checks, fresh_folder, in_parallel, kerf
+from kerf_tests import Checks, fresh_folder, in_parallel, kerf, tensors
 
 OUT = fresh_folder(sys.argv[1])
 EVERYTHING = "--all" in sys.argv
 checks = Checks()
 STEPS = 5
 found = {}
-
-
-def tensors(path):
-    """The tensors of a safetensors file, by name."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: np.frombuffer(data[8 + size:][slice(*entry["data_offsets"])], np.float32)
-            for name, entry in header.items() if entry["dtype"] == "F32"}
 
 
 def train(case, mesh, *flags):

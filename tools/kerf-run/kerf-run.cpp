@@ -40,50 +40,18 @@
 /// The flags of `kerf compile`: what they decide is decided in a package.
 /// (test/Driver/flags.py asks `kerf compile --help` for them.)
 static bool isOfCompilation(const std::string &flag) {
-  static const char *const all[] = {"--accumulate",
-                                    "--as-inference",
-                                    "--batch-dim",
-                                    "--batch-norm",
-                                    "--cache-length",
-                                    "--chunks",
-                                    "--clip-norm",
-                                    "--constant",
-                                    "--cost-model",
-                                    "--deadline",
-                                    "--devices",
-                                    "--dump-dir",
-                                    "--from",
-                                    "--frozen",
-                                    "--fused-attention",
-                                    "--gradient-dtype",
-                                    "--host-kernels",
-                                    "--kernel-dump-dir",
-                                    "--loss",
-                                    "--machine",
-                                    "--memory-limit",
-                                    "--mesh",
-                                    "--micro-batches",
-                                    "--no-kernel-cache",
-                                    "--objective",
-                                    "--on-nan",
-                                    "--optimizer",
-                                    "--plan",
-                                    "--precision",
-                                    "--print-pipeline",
-                                    "--prompt-tokens",
-                                    "--ptxas",
-                                    "--recompute",
-                                    "--schedule",
-                                    "--shard",
-                                    "--solver",
-                                    "--state",
-                                    "--stop-after",
-                                    "--target-cpu",
-                                    "--tied",
-                                    "--train",
-                                    "--trainable",
-                                    "--zero"};
-  return std::find(std::begin(all), std::end(all), flag) != std::end(all);
+  static const std::string all =
+      " "
+      "--accumulate --as-inference --batch-dim --batch-norm "
+      "--cache-length --chunks --clip-norm --constant --cost-model "
+      "--deadline --devices --dump-dir --from --frozen --fused-attention "
+      "--gradient-dtype --host-kernels --kernel-dump-dir --loss "
+      "--machine --memory-limit --mesh --micro-batches --no-kernel-cache "
+      "--objective --on-nan --optimizer --plan --precision "
+      "--print-pipeline --prompt-tokens --ptxas --recompute --schedule "
+      "--shard --solver --state --stop-after --target-cpu --tied --train "
+      "--trainable --zero ";
+  return all.find(" " + flag + " ") != std::string::npos;
 }
 
 /// What is wrong with the command line; a flag of compilation is refused as
@@ -174,7 +142,8 @@ int main(int argc, char **argv) {
   }
   processes |= ranks == "processes";
   options.drawsInputs |= seed->count() != 0;
-  options.mustDraw = options.drawsInputs;
+  if (options.drawsInputs)
+    options.drawnBy = seed->count() != 0 ? "seed" : "random-inputs";
   options.widenOutputs = outputType == "f32";
   if (kerf::rt::insideJob()) {
     if (processes) {

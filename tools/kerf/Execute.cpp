@@ -119,8 +119,7 @@ static int runInJob(Options &options, rt::JobScope &job) {
   if (isPackage(options.model)) // a model has been compiled for them
     run.dims = options.dims;
   run.drawsInputs = options.seedGiven || options.randomInputs;
-  run.mustDraw =
-      options.randomInputs || (options.seedGiven && options.solver != "random");
+  run.drawnBy = drawnBy(options);
   run.seed = options.seed;
   run.widenOutputs = options.outputType == "f32";
   run.outputDir = options.outputDir;

@@ -182,6 +182,12 @@ static void checkConstants(const Options &options,
   }
 }
 
+std::string kerf::tool::drawnBy(const Options &options) {
+  return options.randomInputs                              ? "random-inputs"
+         : options.seedGiven && options.solver != "random" ? "seed"
+                                                           : "";
+}
+
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
@@ -214,6 +220,15 @@ void kerf::tool::takeInputs(Options &options, bool all) {
       return;
     throw Failure{kUsage, error, {}};
   }
+  std::string drawn = options.train || takesState ? "" : drawnBy(options);
+  if (!drawn.empty() &&
+      llvm::all_of(given, [](const auto &input) { return input.has_value(); }))
+    throw Failure{kUsage,
+                  "--" + drawn +
+                      (given.empty()
+                           ? ": there is no input that could be drawn"
+                           : ": every input is given, none is left to draw"),
+                  {}};
   if (all && !takesState && !options.seedGiven && !options.randomInputs)
     if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
       throw Failure{kUsage, error, {}};

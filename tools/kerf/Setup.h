@@ -28,6 +28,10 @@ void takeDevices(Options &options);
 /// are not the model's alone.
 void takeInputs(Options &options, bool all);
 
+/// The option that asks for inputs to be drawn, and for nothing else; empty:
+/// none.
+std::string drawnBy(const Options &options);
+
 /// --data and --eval-data of a model: binds sizes of samples that are open in
 /// it, as by --dim. Throws where files differ from each other or from --dim.
 void takeData(Options &options);

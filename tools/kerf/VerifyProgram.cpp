@@ -211,13 +211,6 @@ void Program::readInputs() {
   std::string error;
   if (!rt::matchInputs(options.inputs, specs, options.model, given, error))
     throw Failure{kUsage, error, {}};
-  if (options.seedGiven && options.solver != "random" && !options.train &&
-      llvm::all_of(given, [](const auto &input) { return input.has_value(); }))
-    throw Failure{kUsage,
-                  specs.empty()
-                      ? "--seed: there is no input that could be drawn"
-                      : "--seed: every input is given, none is left to draw",
-                  {}};
   for (int32_t i = 0; i < count; ++i) {
     isGiven.push_back(given[i].has_value());
     // A number for where nothing is: each step fills it with its own.

@@ -26,7 +26,28 @@ namespace {
 class TrainingPlan : public kerf::testing::PlanFixture {
 protected:
   void checkContract(ModuleOp module);
+  void expectReadBack(const std::string &text, ModuleOp module,
+                      const plan::PlanResult &result,
+                      const plan::PlanOptions &options);
 };
+
+/// The plan.json of `result` gives the same module of `text`, at the same
+/// price.
+void TrainingPlan::expectReadBack(const std::string &text, ModuleOp module,
+                                  const plan::PlanResult &result,
+                                  const plan::PlanOptions &options) {
+  std::string message;
+  plan::PlanResult priced;
+  auto again = parse(text);
+  ASSERT_TRUE(succeeded(plan::applyPlanJson(*again, document(module, result),
+                                            options, priced, message)))
+      << message;
+  EXPECT_EQ(print(module), print(*again));
+  ASSERT_TRUE(priced.isPriced);
+  EXPECT_EQ(priced.stepSeconds, result.stepSeconds);
+  EXPECT_EQ(priced.schedule, result.schedule);
+  EXPECT_EQ(priced.chunks, result.chunks);
+}
 
 /// What docs/Training.md says that plan gives.
 void TrainingPlan::checkContract(ModuleOp module) {
@@ -154,15 +175,7 @@ TEST_F(TrainingPlan, PlanJsonReadsBackToTheSameModule) {
     auto module = parse(text);
     auto result = plan::planModule(*module, o, error, message);
     ASSERT_TRUE(succeeded(result)) << message;
-    auto again = parse(text);
-    plan::PlanResult priced;
-    ASSERT_TRUE(succeeded(plan::applyPlanJson(
-        *again, document(*module, *result), o, priced, message)))
-        << message;
-    EXPECT_EQ(print(*module), print(*again));
-    ASSERT_TRUE(priced.isPriced);
-    EXPECT_EQ(priced.stepSeconds, result->stepSeconds);
-    EXPECT_EQ(priced.schedule, result->schedule);
+    expectReadBack(text, *module, *result, o);
   }
 }
 
@@ -209,15 +222,7 @@ TEST_F(TrainingPlan, InterleavedStagesHoldChunks) {
           chunks.insert({*stage, dist::getChunk(op)});
       });
       EXPECT_EQ(int64_t(chunks.size()), mesh[0].second * result->chunks);
-      auto again = parse(text);
-      plan::PlanResult priced;
-      ASSERT_TRUE(succeeded(plan::applyPlanJson(
-          *again, document(*module, *result), o, priced, message)))
-          << message;
-      EXPECT_EQ(print(*module), print(*again));
-      ASSERT_TRUE(priced.isPriced);
-      EXPECT_EQ(priced.stepSeconds, result->stepSeconds);
-      EXPECT_EQ(priced.chunks, result->chunks);
+      expectReadBack(text, *module, *result, o);
     }
 }
 

@@ -78,7 +78,9 @@ struct RunOptions {
   /// NAME=SIZE of dimensions of which the package takes several sizes.
   std::vector<std::string> dims;
   bool drawsInputs = false; ///< what is not given is drawn from `seed`
-  bool mustDraw = false;    ///< an error where nothing is left to draw
+  /// The option that asks for it, an error where nothing is left to draw;
+  /// empty: no matter.
+  std::string drawnBy;
   uint64_t seed = 0;
   bool widenOutputs = false; ///< files of f16 and bf16 outputs are f32
   std::string outputDir, statsFile, traceFile, inject; ///< empty: none
