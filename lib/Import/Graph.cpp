@@ -14,6 +14,7 @@
 #include "Sequence.h"
 #include "kerf/Format/ClosestName.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/DescribeType.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -234,13 +235,9 @@ void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
   int32_t dataType = info.type().tensor_type().elem_type();
   Type element = elementType(&context, dataType);
   if (dataType != 0 && element != elementOf(value)) {
-    refuse(
-        info.name(), "declared as " + dataTypeName(dataType) +
-                         ", but its node gives " + [&] {
-                           std::string text;
-                           llvm::raw_string_ostream(text) << typeOf(value);
-                           return text;
-                         }());
+    refuse(info.name(), "declared as " + dataTypeName(dataType) +
+                            ", but its node gives " +
+                            describeType(value.getType()));
     return;
   }
   auto shape = bindShape(info, /*input=*/false);

@@ -8,6 +8,7 @@
 #include "Node.h"
 
 #include "kerf/NN/IR/Evaluate.h"
+#include "kerf/Support/DescribeType.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"
@@ -39,7 +40,8 @@ bool GraphBuilder::tooLarge(Type type) {
   auto tensor = llvm::cast<RankedTensorType>(type);
   if (tensorBytes(tensor.getShape(), tensor.getElementType()))
     return false;
-  emitError(loc) << "result " << type << " is larger than 2^47 bytes";
+  emitError(loc) << "result " << describeType(type)
+                 << " is larger than 2^47 bytes";
   return true;
 }
 

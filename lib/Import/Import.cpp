@@ -411,14 +411,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     return failure();
 
   if (options.untie) {
-    std::string unused;
-    report.untied = untie(model, files(), context, options.tied, unused);
-    if (!unused.empty()) {
-      std::vector<std::string> names;
-      for (const onnx::TensorProto &tensor : model.graph().initializer())
-        names.push_back(tensor.name());
-      usage("", "option tied: no initializer matches '" + unused + "'" +
-                    closestPattern(unused, names));
+    std::string error;
+    report.untied = untie(model, files(), context, options.tied, error);
+    if (!error.empty()) {
+      usage("", error);
       return failure();
     }
   }

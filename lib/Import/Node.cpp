@@ -7,6 +7,8 @@
 #include "Node.h"
 #include "Importer.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
@@ -166,22 +168,54 @@ const onnx::GraphProto *Node::graph(StringRef name) {
 }
 
 void Node::reportNotConstant(size_t index) {
-  std::string input = index < size_t(proto.input_size())
-                          ? proto.input(int(index))
-                          : std::to_string(index);
-  if (isa<BlockArgument>(in(index)))
-    (void)wrongUsage("input \"" + input +
-                     "\" steers a shape and must be known: bind it with "
-                     "option constant " +
-                     input + "=@FILE.npy or option constant " + input +
-                     "=1,2,3");
-  else
-    (void)unsupported("operator " + proto.op_type() +
-                          " with a computed input " + Twine(index) +
-                          " that steers a shape",
-                      "it is taken where it is a constant, or follows from "
-                      "constants and shapes; option constant NAME=1,2,3 makes "
-                      "an input of the model a constant");
+  (void)unsupportedComputed(
+      in(index),
+      "operator " + proto.op_type() + " with a computed input " + Twine(index) +
+          " that steers a shape",
+      "it is taken where it is a constant, or follows from constants and "
+      "shapes");
+}
+
+/// The inputs of the model that `value` is, or is computed from if they are
+/// lists of integers or one: sizes, counts, axes. Else none: what is computed
+/// from data or weights no constant makes known.
+static SmallVector<BlockArgument> steeringInputs(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return {argument};
+  SmallVector<BlockArgument> inputs;
+  SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t next = 0; next < reached.size(); ++next) {
+    Value each = reached[next];
+    if (auto argument = dyn_cast<BlockArgument>(each)) {
+      if (!typeOf(each).getElementType().isInteger() || rankOf(each) > 1)
+        return {};
+      inputs.push_back(argument);
+      continue;
+    }
+    Operation *op = each.getDefiningOp();
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (source && source.isParameter())
+      return {};
+    reached.insert_range(op->getOperands());
+  }
+  return inputs;
+}
+
+LogicalResult Node::unsupportedComputed(Value value, const Twine &what,
+                                        StringRef form) {
+  SmallVector<BlockArgument> inputs = steeringInputs(value);
+  if (inputs.empty())
+    return unsupported(what, form);
+  auto function =
+      llvm::cast<func::FuncOp>(inputs.front().getOwner()->getParentOp());
+  auto name = function.getArgAttrOfType<StringAttr>(
+      inputs.front().getArgNumber(), kNameAttr);
+  return wrongUsage("input \"" + name.getValue() +
+                    "\" steers a shape and must be known: bind it with "
+                    "option constant " +
+                    name.getValue() + "=@FILE.npy or option constant " +
+                    name.getValue() + "=1,2,3");
 }
 
 std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
@@ -222,9 +256,10 @@ std::optional<double> Node::constantReal(size_t index) {
     return std::nullopt;
   auto value = scalarElement(in(index));
   if (!value)
-    (void)unsupported("operator " + proto.op_type() +
-                          " with a computed input " + Twine(index),
-                      "it is taken where it is a constant");
+    (void)unsupportedComputed(in(index),
+                              "operator " + proto.op_type() +
+                                  " with a computed input " + Twine(index),
+                              "it is taken where it is a constant");
   return value;
 }
 

@@ -170,6 +170,11 @@ public:
   /// Reports something that Kerf does not have (mode, attribute value).
   mlir::LogicalResult unsupported(const llvm::Twine &what,
                                   llvm::StringRef form = "");
+  /// The same of a `value` that is computed but must be known here; where it
+  /// follows from an input that steers, the error says how to bind that.
+  mlir::LogicalResult unsupportedComputed(mlir::Value value,
+                                          const llvm::Twine &what,
+                                          llvm::StringRef form);
   /// Sets output 0; failure if the value is null.
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   mlir::LogicalResult set(size_t index, mlir::Value value);

@@ -62,7 +62,7 @@ bool isUniform(const TensorData &data) {
 
 std::vector<UntiedCopy> kerf::onnx_import::untie(
     onnx::ModelProto &model, ModelFiles &files, MLIRContext &context,
-    const std::vector<std::string> &tied, std::string &unused) {
+    const std::vector<std::string> &tied, std::string &error) {
   std::vector<UntiedCopy> copies;
   onnx::GraphProto &graph = *model.mutable_graph();
   // Before version 4 every initializer is an input of the graph as well.
@@ -75,20 +75,25 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     for (int i = 0; i < graph.node(n).input_size(); ++i)
       uses[graph.node(n).input(i)].push_back({n, i});
   std::vector<bool> used(tied.size());
+  std::vector<std::string> shared;
   std::optional<PartReads> parts;
   int stored = graph.initializer_size();
   for (int t = 0; t < stored; ++t) {
     const std::string name = graph.initializer(t).name();
     auto readers = uses.find(name);
+    bool isHere = readers != uses.end() && readers->second.size() > 1;
+    bool isElsewhere = readElsewhere.contains(name);
+    if (!isHere && !isElsewhere)
+      continue;
+    shared.push_back(name);
     for (size_t p = 0; p < tied.size(); ++p)
       if (namePattern(tied[p]).match(name))
         used[p] = true;
-    if (readers == uses.end() || readers->second.size() < 2 ||
-        readElsewhere.contains(name))
+    if (isElsewhere)
       continue;
-    std::string error;
+    std::string unread;
     ModelFiles::Fault fault;
-    auto data = files.read(&context, graph.initializer(t), error, fault);
+    auto data = files.read(&context, graph.initializer(t), unread, fault);
     // A literal has no bytes that training could write over; a number without
     // dimensions is a constant.
     if (!data || data->file < 0 || data->type.getRank() == 0 ||
@@ -132,7 +137,8 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     }
   }
   for (size_t p = 0; p < tied.size(); ++p)
-    if (!used[p] && unused.empty())
-      unused = tied[p];
+    if (!used[p] && error.empty())
+      error = "option tied: no initializer that several nodes read matches '" +
+              tied[p] + "'" + closestPattern(tied[p], shared);
   return copies;
 }

@@ -22,12 +22,12 @@
 namespace kerf::onnx_import {
 
 /// Renames inputs of nodes in `model` and adds the copies. Names that match one
-/// of `tied` stay as they are; of patterns that match none `unused` gets the
-/// first.
+/// of `tied` stay as they are; where a pattern matches no initializer that
+/// several nodes read, `error` says so.
 std::vector<UntiedCopy> untie(onnx::ModelProto &model, ModelFiles &files,
                               mlir::MLIRContext &context,
                               const std::vector<std::string> &tied,
-                              std::string &unused);
+                              std::string &error);
 
 } // namespace kerf::onnx_import
 

@@ -7,9 +7,11 @@
 
 #include "Manifest.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -179,17 +181,62 @@ static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
   return fs::remove_directories(old);
 }
 
+/// The names of a package's files by its manifest; nothing if there is none.
+static std::optional<llvm::StringSet<>> filesOfPackage(StringRef path) {
+  SmallString<128> name(path);
+  llvm::sys::path::append(name, "manifest.json");
+  auto text = llvm::MemoryBuffer::getFile(name);
+  if (!text)
+    return std::nullopt;
+  auto manifest = json::parse((*text)->getBuffer());
+  if (!manifest) {
+    llvm::consumeError(manifest.takeError());
+    return std::nullopt;
+  }
+  const json::Object *object = manifest->getAsObject();
+  auto schema = object ? object->getString("schema") : std::nullopt;
+  if (!schema || schema->rsplit('/').first != StringRef(packageSchema.name))
+    return std::nullopt;
+  llvm::StringSet<> names{"manifest.json", "plan.json"};
+  if (const json::Array *files = object->getArray("files"))
+    for (const json::Value &file : *files)
+      if (const json::Object *entry = file.getAsObject())
+        if (auto own = entry->getString("path"))
+          names.insert(*own);
+  return names;
+}
+
+std::string kerf::whyNotReplaced(StringRef path) {
+  path = path.rtrim('/');
+  if (!fs::exists(path))
+    return "";
+  std::optional<llvm::StringSet<>> names = filesOfPackage(path);
+  if (!names)
+    return "exists and is not a package; it is not replaced";
+  std::error_code code;
+  std::vector<std::string> others;
+  for (fs::directory_iterator it(path, code), end; it != end && !code;
+       it.increment(code))
+    if (StringRef name = llvm::sys::path::filename(it->path());
+        !names->contains(name))
+      others.push_back(name.str());
+  if (code)
+    return "cannot read: " + code.message();
+  if (others.empty())
+    return "";
+  llvm::sort(others);
+  return "is a package and has \"" + others.front() +
+         "\", which is no file of it; it is not replaced";
+}
+
 LogicalResult kerf::writePackage(ModuleOp module,
                                  const PackageContents &contents,
                                  StringRef path,
                                  MutableArrayRef<FurtherProgram> further,
                                  StringRef sizes) {
   path = path.rtrim('/');
-  SmallString<128> manifest(path);
-  llvm::sys::path::append(manifest, "manifest.json");
-  if (fs::exists(path) && !fs::exists(manifest))
-    return module.emitError("")
-           << path << ": exists and is not a package; it is not replaced";
+  if (std::string why = whyNotReplaced(path); !why.empty())
+    return module.emitError("") << path << ": " << why;
   std::string aside =
       (path + ".tmp." + Twine(llvm::sys::Process::getProcessId())).str();
   if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false,

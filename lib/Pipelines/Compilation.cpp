@@ -14,6 +14,7 @@
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Gpu.h"
 #include "kerf/Lower/Passes.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/FailPass.h"
@@ -238,6 +239,11 @@ Outcome Compilation::runImport() {
   });
   states = std::move(stateRun.states);
   times.back().second += seconds;
+  if (outcome == Outcome::Fine && options.fusedAttention &&
+      !module->walk([](nn::AttentionOp) { return WalkResult::interrupt(); })
+           .wasInterrupted())
+    report.notes.push_back("option fused-attention: the model has no attention "
+                           "that is one call");
   return outcome;
 }
 
@@ -375,6 +381,9 @@ Outcome Compilation::makePlan() {
     planningNotes.push_back(
         "option recompute: the forward pass has no blocks of which the "
         "backward pass reads more than what goes in and out");
+  if (options.plan.schedule && planned.stages.size() <= 1)
+    planningNotes.push_back("option schedule: the best plan has no stages to "
+                            "order (option mesh=pp=P asks for P)");
   return Outcome::Fine;
 }
 

@@ -173,20 +173,6 @@ static std::string whyNotMade(const std::string &path) {
   }
 }
 
-/// Whether something is there that a package must not replace.
-static bool isNoPackage(const std::string &path) {
-  struct stat info;
-  return ::lstat(path.c_str(), &info) == 0 &&
-         ::stat((path + "/manifest.json").c_str(), &info) != 0;
-}
-
-static std::string whyNoPackage(const std::string &path) {
-  if (isNoPackage(path))
-    return "exists and is not a package; it is not replaced";
-  std::string why = whyNotWritable(folderOf(path));
-  return why.empty() ? "" : "cannot create: " + why;
-}
-
 /// A use with its identity, which takes calls of the system to find.
 struct UsedFiles::Placed {
   const Use &use;
@@ -237,11 +223,6 @@ std::string UsedFiles::checkDistinct() const {
 }
 
 std::string UsedFiles::check() const {
-  // A folder that has the model in it is no package either: that says more.
-  for (const Use &use : uses)
-    if (use.kind == Kind::Package && isFolder(use.path) &&
-        isNoPackage(use.path))
-      return use.path + ": " + whyNoPackage(use.path);
   if (std::string same = checkDistinct(); !same.empty())
     return same;
   struct stat info;
@@ -263,7 +244,9 @@ std::string UsedFiles::check() const {
         why = whyNotMade(use.path);
       break;
     case Kind::Package:
-      why = whyNoPackage(use.path);
+      why = whyNotWritable(folderOf(use.path));
+      if (!why.empty())
+        why = "cannot create: " + why;
       break;
     case Kind::Folder:
     case Kind::Series:

@@ -68,6 +68,7 @@ void Trainer::openPackage() {
     if (name == "train.loss_scale")
       state.lossScale =
           options.lossScale > 0 ? LossScale{options.lossScale, 0} : LossScale();
+    drawsNumbers |= name == "train.seed";
     if (name.compare(0, 6, "train.") == 0)
       continue;
     bool isLabels =
@@ -454,6 +455,16 @@ void Trainer::finish() {
     throw Error(KERF_INVALID_ARGUMENT, unmetFault(options.inject));
 }
 
+void Trainer::noteIdle() {
+  if (options.evalEvery > steps)
+    note(cat("option eval-every: the run ends at step ", steps,
+             ", before step ", options.evalEvery,
+             "; the trained model is evaluated"));
+  if (options.seedGiven && !options.shuffle && !drawsNumbers)
+    note("option seed: nothing is drawn, samples keep their order (option "
+         "shuffle) and the model draws no numbers");
+}
+
 void Trainer::run() {
   openPackage();
   openData();
@@ -465,6 +476,7 @@ void Trainer::run() {
   isReady = true;
   for (const std::string &text : options.notes)
     note(text);
+  noteIdle();
   bytesPerRank = -1;
   loader = std::make_unique<BatchLoader>(
       samples, batches, BatchPosition{state.epoch, state.index});

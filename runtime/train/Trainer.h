@@ -74,6 +74,8 @@ private:
   std::string takeJson(kerf_status_t (*get)(kerf_session_t *, char **));
   double scalarOutput(int32_t index);
   void note(const std::string &text);
+  /// Notes options that change nothing with this data and program.
+  void noteIdle();
   /// The other processes of a job follow rank 0.
   bool stopRequested() const {
     return job.leads() && options.stop && *options.stop;
@@ -113,6 +115,7 @@ private:
   std::optional<Metrics> lastMetrics;
   int64_t evaluatedAt = -1;
   int64_t skippedInRow = 0;
+  bool drawsNumbers = false; ///< the program takes a seed
 };
 
 } // namespace kerf::rt

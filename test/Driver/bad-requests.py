@@ -125,7 +125,8 @@ jobs += [(expect_error, checks, name, ["run", *MLP, "--devices=2", f"--output-di
 # A failed compilation leaves the package that was there.
 before = OUT / "kept.kerf"
 before.mkdir()
-(before / "manifest.json").write_text("mine")
+MINE = '{"schema": "kerf.package/1", "mine": 1}'
+(before / "manifest.json").write_text(MINE)
 jobs.append((expect_error, checks, "kept", ["compile", *MLP, "--devices=4", "--mesh=dp=3", "-o", before], 2, ["3"]))
 jobs.append((expect_error, checks, "no-folder", ["compile", *MLP, "--devices=1", "-o", OUT / "none/at/all.kerf"], 2,
              ["all.kerf"], "kerf", [OUT / "none"]))
@@ -169,7 +170,7 @@ jobs.append((expect_error, checks, "no samples", ["run", MLP[0], f"--input={OUT 
 jobs.append((expect_error, checks, "plan of training", ["plan", *MLP, spoiled("train", lambda plan: plan.update(goal="train"))], 2,
              ["is a plan of a step that trains, expected one of inference"]))
 in_parallel(jobs)
-checks.expect("the old package is as it was", (before / "manifest.json").read_text() == "mine")
+checks.expect("the old package is as it was", (before / "manifest.json").read_text() == MINE)
 # A step and its parts are medians of the same steps.
 ran = kerf("run", *MLP, "--seed=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=9", "-q", "--stats", OUT / "run.json")
 time = json.loads((OUT / "run.json").read_text())["time"] if ran.returncode == 0 else {}

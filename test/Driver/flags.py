@@ -42,6 +42,10 @@ checks.expect("compiles", result.returncode == 0, result.stderr)
 mask = os.umask(0)
 os.umask(mask)
 checks.expect("the umask says who opens it", package.stat().st_mode & 0o777 == 0o777 & ~mask, oct(package.stat().st_mode))
+(package / "notes.txt").write_text("kept")
+expect_error(checks, "over a package with another's file", ["compile", mlp, "--dim=batch=8", "-o", package], 2,
+             ['is a package and has "notes.txt", which is no file of it; it is not replaced'])
+(package / "notes.txt").unlink()
 for flag in ("--devices=cpu:4", "--mesh=tp=2", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
     expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
 # kerf-run, which knows none of these flags, says the same of all that `kerf compile` has.
@@ -98,6 +102,7 @@ for name, arguments, said in (
         ("compile --seed", ["compile", mlp, "--dim=batch=8", "--seed=1", "-o", out / "x.kerf"], "--seed: nothing is drawn here"),
         ("generate --seed", ["generate", models / "decoder-small/model.onnx", "--prompt-ids=1,2", "--tokens=2", "--seed=1"], "--seed: no id is drawn at --temperature=0"),
         ("a plan and --cost-model", ["plan", mlp, "--dim=batch=8", "--plan=x", "--cost-model=article"], "--cost-model"),
+        ("what volume counts, of time", ["plan", mlp, "--dim=batch=8", "--cost-model=article"], "--cost-model is of --objective=volume"),
         ("a schedule of one device", [*step, "--schedule=1f1b"], "--schedule is of a pipeline, which takes several devices"),
         ("a schedule of one stage", [*step, "--devices=2", "--mesh=dp=2", "--schedule=1f1b"], "--schedule is of a pipeline, and --mesh=dp=2 has one stage"),
         ("a schedule without stages", [*step, "--devices=4", "--mesh=dp=2,pp=1", "--schedule=1f1b"], "--mesh=dp=2,pp=1 has one stage"),

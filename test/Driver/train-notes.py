@@ -42,11 +42,27 @@ even = notes(MLP / "model.onnx", "--batch-size=16", *DP4)
 checks.expect("nothing to say", even == [], str(even))
 half = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=2", *DP4).stderr
 checks.expect("more ranks than samples", half == "note: dp=4 cuts nothing into more than 2 parts: of its devices 2 each compute the same\n", half)
+# Flags that change nothing by what the model and the data are.
+for name, flags, said in (
+        ("a seed of nothing", ["--seed=3", "--shuffle=off"],
+         ["note: --seed: nothing is drawn, samples keep their order (--shuffle) and the model draws no numbers"]),
+        ("a seed of the order", ["--seed=3"], []),
+        ("evaluation behind the end", [f"--eval-data={MLP / 'data.npz'}", "--eval-every=2"],
+         ["note: --eval-every: the run ends at step 1, before step 2; the trained model is evaluated"]),
+        ("evaluation", [f"--eval-data={MLP / 'data.npz'}", "--eval-every=1"], []),
+        ("no attention", ["--precision=bf16", "--fused-attention"], ["note: --fused-attention: the model has no attention that is one call"])):
+    found = notes(MLP / "model.onnx", "--batch-size=16", *flags)
+    checks.expect(name, found == said, str(found))
 step = ["plan", MLP / "model.onnx", "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)"]
 for flags, said in (([], True), (["--optimizer=adam"], False), (["-q"], False)):
     result = kerf(*step, *flags)
     checks.expect(f"which optimizer {flags}", result.returncode == 0 and ("note: --optimizer is not given: the step is that of sgd" in result.stderr) == said,
                   result.stderr)
+
+for flags, said in ((["--devices=4"], True), (["--devices=4", "--mesh=pp=2,dp=2"], False)):
+    result = kerf(*step, "--optimizer=adam", "--schedule=interleaved", *flags)
+    checks.expect(f"a schedule, {flags}", result.returncode == 0 and
+                  ("note: --schedule: the best plan has no stages to order (--mesh=pp=P asks for P)" in result.stderr) == said, result.stderr)
 
 # As ONNX Runtime names what it has folded a BatchNorm into.
 model = onnx.load(MLP / "model.onnx")

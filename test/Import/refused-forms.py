@@ -30,7 +30,8 @@ BODY = helper.make_graph(
                                                        ("h", TensorProto.FLOAT, None))],
     [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
 for name, nodes, said, form in (
-        ("loop", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
+        ("loop", [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["k"], name="k", to=TensorProto.INT64),
+                  node("Loop", ["k", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
          "follows from constants and shapes is taken"),
         ("values", [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["y"], name="where")], "operator NonZero with a computed input 0",
          "it is taken where it is a constant"),
@@ -41,6 +42,26 @@ for name, nodes, said, form in (
     extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
                  [f"{said}.* is not supported", f"note: .*{form}"])
+# What follows from an input that counts is known with it: it is named, as the user calls it.
+STEERED = helper.make_graph(
+    [node("Identity", ["c"], ["on"]), node("Unsqueeze", ["i", "zero"], ["rows"]), node("Concat", ["rows", "three"], ["s"], axis=0),
+     node("Expand", ["h", "s"], ["next"], name="grow")], "body",
+    [helper.make_tensor_value_info(*each) for each in (("j", TensorProto.INT64, []), ("c", TensorProto.BOOL, []),
+                                                       ("h", TensorProto.FLOAT, None))],
+    [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
+counts = {name: numpy_helper.from_array(np.array(value, np.int64), name) for name, value in (("two", 2), ("zero", [0]), ("three", [3]))}
+for name, nodes in (
+        ("count", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)]),
+        ("counted", [node("Mul", ["n", "two"], ["m"]), node("Loop", ["m", "", "x"], ["y"], name="l", body=BODY)]),
+        ("shape", [node("Unsqueeze", ["n", "zero"], ["m"]), node("Concat", ["m", "three"], ["s"], axis=0),
+                   node("Expand", ["x", "s"], ["y"], name="e")]),
+        ("inside", [node("Mul", ["n", "two"], ["i"]), node("Slice", ["x", "zero", "one"], ["row"]),
+                    node("Loop", ["two", "", "row"], ["y"], name="l", body=STEERED)])):
+    path = model(name, nodes, initializers=[*counts.values(), numpy_helper.from_array(np.array([1], np.int64), "one")])
+    expect_error(checks, f"steered, {name}", ["plan", path], 2, ['input "n" steers a shape and must be known', "--constant n=1,2,3"])
+    steered = "2" if name in ("shape",) else "1"
+    result = kerf("plan", path, f"--constant=n={steered}")
+    checks.expect(f"known, {name}", result.returncode == 0, result.stderr)
 # Where there is none, none is made up.
 result = kerf("plan", model("none", [node("ImageDecoder", ["x"], ["y"], name="d")]))
 checks.expect("no form", result.returncode == 3 and "note: " not in result.stderr, result.stderr)

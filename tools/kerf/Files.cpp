@@ -12,6 +12,7 @@
 
 #include "kerf/Format/Schemas.h"
 #include "kerf/Import/ModelImage.h"
+#include "kerf/Package/Package.h"
 #include "kerf/Support/Json.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/inputs.h"
@@ -150,9 +151,13 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
   files.reads("--expected", o.expected);
   files.reads("the document", o.document);
   files.reads("--diff", o.otherDocument);
-  if (kind == OutputKind::Package && o.stopAfter.empty())
+  if (kind == OutputKind::Package && o.stopAfter.empty()) {
+    // A folder that has the model in it is no package either: that says more
+    // than that the model is given by two flags.
+    if (std::string why = whyNotReplaced(o.output); !why.empty())
+      throw Failure{kUsage, o.output + ": " + why, {}};
     files.replaces("-o", o.output);
-  else
+  } else
     files.writes("-o", o.output);
   files.writes("--html", o.html);
   files.writes("--stats", o.stats);

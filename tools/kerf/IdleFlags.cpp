@@ -77,6 +77,8 @@ void kerf::tool::refuseIdle(const Options &o, int (*command)(const Options &)) {
   else
     refuseForTraining(o);
   refuseSeed(o, command);
+  if (o.costModel != "ring" && o.objective != "volume" && o.planFile.empty())
+    refuse("--cost-model is of --objective=volume, which counts bytes by it");
   if (o.referenceSecondsGiven && (o.reference != "auto" || !o.expected.empty()))
     refuse("--reference-seconds is of --reference=auto, which chooses by size");
   if (!o.quiet || o.json)

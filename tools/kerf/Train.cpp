@@ -335,6 +335,7 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.shuffle = o.shuffle == "on";
   t.keepLast = o.lastBatch == "keep";
   t.seed = o.seed;
+  t.seedGiven = o.seedGiven;
   t.steps = o.steps;
   t.epochs = o.epochs;
   t.skipNan = o.onNan == "skip";

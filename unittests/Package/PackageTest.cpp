@@ -201,6 +201,22 @@ TEST_F(PackageTest, DoesNotReplaceOtherFiles) {
   std::string message = write(*module, contents(), folder + "/precious");
   EXPECT_NE(message.find("exists and is not a package"), std::string::npos);
   EXPECT_EQ(read(folder + "/precious"), "data");
+  // A web page has a manifest.json, too.
+  llvm::sys::fs::create_directory(folder + "/site");
+  std::ofstream(folder + "/site/manifest.json") << "{\"name\": \"page\"}";
+  message = write(*module, contents(), folder + "/site");
+  EXPECT_NE(message.find("exists and is not a package"), std::string::npos);
+  EXPECT_EQ(read(folder + "/site/manifest.json"), "{\"name\": \"page\"}");
+  llvm::sys::fs::remove_directories(folder + "/site");
+  // What somebody has put into a package is not deleted with it.
+  ASSERT_EQ(write(*module, contents(), folder + "/a.kerf"), "");
+  ASSERT_EQ(write(*module, contents(), folder + "/a.kerf"), "");
+  std::ofstream(folder + "/a.kerf/notes.txt") << "kept";
+  message = write(*module, contents(), folder + "/a.kerf");
+  EXPECT_NE(message.find("is a package and has \"notes.txt\""),
+            std::string::npos);
+  EXPECT_EQ(read(folder + "/a.kerf/notes.txt"), "kept");
+  llvm::sys::fs::remove_directories(folder + "/a.kerf");
   EXPECT_NE(write(*module, contents(), folder + "/no/such/folder/a.kerf"), "");
   EXPECT_EQ(list(), (std::vector<std::string>{"precious", "weights.bin"}));
 }

@@ -49,12 +49,16 @@ struct FurtherProgram {
   PackageContents contents;
 };
 
-/// Writes the folder `path` for a module that verifyLowered accepts. An
-/// existing package there is replaced; any other existing file or folder is an
-/// error, as are files that cannot be read or written (emitted at the module).
-/// Needs no more memory than the largest literal. `further` programs are of the
-/// same files of weights (kerf.files), and for CPUs. `sizes`: sizes.json as
-/// text, which says for what sizes each of them is; empty: none is written.
+/// Why what is at `path` is not replaced by a package; empty if nothing is
+/// there, or a package and nothing else: its files are deleted.
+std::string whyNotReplaced(llvm::StringRef path);
+
+/// Writes the folder `path` for a module that verifyLowered accepts. What
+/// is there is replaced, or an error (whyNotReplaced), as are files that cannot
+/// be read or written (emitted at the module). Needs no more memory than the
+/// largest literal. `further` programs are of the same files of weights
+/// (kerf.files), and for CPUs. `sizes`: sizes.json as text, which says for what
+/// sizes each of them is; empty: none is written.
 mlir::LogicalResult
 writePackage(mlir::ModuleOp module, const PackageContents &contents,
              llvm::StringRef path,

@@ -145,13 +145,14 @@ static LogicalResult loop(Node &node) {
   if (node.has(0)) {
     auto given = node.integerElements(node.in(0));
     if (!given || given->size() != 1)
-      return node.unsupported(
-          "operator Loop of a computed number of iterations", form);
+      return node.unsupportedComputed(
+          node.in(0), "operator Loop of a computed number of iterations", form);
     count = given->front();
   }
   std::optional<double> goesOn = 1.0;
   if (node.has(1) && !(goesOn = node.scalarElement(node.in(1))))
-    return node.unsupported("operator Loop on a computed condition", form);
+    return node.unsupportedComputed(
+        node.in(1), "operator Loop on a computed condition", form);
   Values carried(node.inputs.size() > 2 ? node.inputs.begin() + 2
                                         : node.inputs.end(),
                  node.inputs.end());
@@ -180,7 +181,8 @@ static LogicalResult loop(Node &node) {
     for (size_t index = 0; index < numScans; ++index)
       scans[index].push_back(results[index + 1 + carried.size()]);
     if (!(goesOn = node.scalarElement(results[0])))
-      return node.unsupported("operator Loop on a computed condition", form);
+      return node.unsupportedComputed(
+          results[0], "operator Loop on a computed condition", form);
   }
   for (size_t index = 0; index < node.outputs.size(); ++index) {
     if (index < carried.size()) {

@@ -10,6 +10,8 @@
 #include "AttentionParts.h"
 #include "Indexing.h"
 
+#include "kerf/Support/DescribeType.h"
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace kerf::onnx_import;
@@ -62,10 +64,8 @@ static LogicalResult checkUpdates(Node &node, Value data, Value updates,
   if (elementOf(data) != elementOf(updates))
     return node.error("data and updates have different element types");
   if (shapeOf(updates) != shape) {
-    std::string given, expected;
-    llvm::raw_string_ostream(given) << updates.getType();
-    llvm::raw_string_ostream(expected) << typeOf(data).clone(shape);
-    return node.error("updates are " + given + ", expected " + expected);
+    return node.error("updates are " + describeType(updates.getType()) +
+                      ", expected " + describeType(typeOf(data).clone(shape)));
   }
   return success();
 }

@@ -21,6 +21,7 @@
 #include "kerf/Import/State.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/DescribeType.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
@@ -92,11 +93,6 @@ private:
                                                     kNameAttr)) +
            "\"";
   }
-  static std::string typeText(Type type) {
-    std::string shown;
-    llvm::raw_string_ostream(shown) << type;
-    return shown;
-  }
 
   LogicalResult keep(const StatePair &pair, ArrayRef<std::string> inputs,
                      ArrayRef<std::string> outputs) {
@@ -127,9 +123,9 @@ private:
     if (!concat || concat->getNumOperands() != 2 ||
         concat->getOperand(0) != past ||
         from.getElementType() != to.getElementType())
-      return fail("output \"" + pair.output + "\" (" + typeText(to) +
+      return fail("output \"" + pair.output + "\" (" + describeType(to) +
                   ") is neither of the type of input \"" + pair.input + "\" (" +
-                  typeText(from) +
+                  describeType(from) +
                   ") nor that input with new positions behind it");
     growing.push_back({past, concat, static_cast<unsigned>(concat.getDim())});
     return success();
@@ -165,7 +161,7 @@ private:
     auto idsType = cast<RankedTensorType>(tokens.getType());
     if (type.getRank() != 1 || idsType.getRank() != 2 ||
         (filled && filled.getType() != type))
-      return fail("\"write_indices\" is " + typeText(type) +
+      return fail("\"write_indices\" is " + describeType(type) +
                   ", expected a number for each sample");
     samples = type.getDimSize(0);
     count = idsType.getDimSize(1);
@@ -213,12 +209,12 @@ private:
                   "one and told by the other");
     auto maskType = cast<RankedTensorType>(mask.getType());
     if (maskType.getRank() != 2 || maskType.getDimSize(1) != total)
-      return fail("\"attention_mask\" is " + typeText(maskType) +
+      return fail("\"attention_mask\" is " + describeType(maskType) +
                   ", expected samples x " + Twine(total) + " positions");
     samples = maskType.getDimSize(0);
     if (cast<RankedTensorType>(ids.getType()).getShape() !=
         ArrayRef<int64_t>{samples, count})
-      return fail("\"position_ids\" is " + typeText(ids.getType()) +
+      return fail("\"position_ids\" is " + describeType(ids.getType()) +
                   ", expected " + Twine(samples) + " x " + Twine(count));
     CacheUse use;
     for (Growing &each : growing) {
@@ -230,7 +226,7 @@ private:
                     Twine(past) + " as " + quoted(one.past, main));
       if (each.dim == 0 || type.getDimSize(0) != samples)
         return fail("input " + quoted(each.past, main) + " is " +
-                    typeText(type) + ", expected one of " + Twine(samples) +
+                    describeType(type) + ", expected one of " + Twine(samples) +
                     " samples in its first dimension");
       use.caches.push_back(each.whole);
       use.dims.push_back(each.dim);

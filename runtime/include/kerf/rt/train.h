@@ -98,6 +98,7 @@ struct TrainOptions {
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
   bool shuffle = true, keepLast = false;
   uint64_t seed = 0;
+  bool seedGiven = false; ///< by a flag, so that it should change something
   int64_t steps = 0, epochs = 0; ///< one of them, 0: not given
   LearningRate rate;
   double beta1 = 0.9, beta2 = 0.999;
