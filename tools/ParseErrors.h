@@ -57,10 +57,25 @@ inline std::string unknownArgument(const CLI::App &app) {
 /// one CLI11 would take the next argument. Throws CLI::ParseError.
 inline void parse(CLI::App &app, int argc, const char *const *argv) {
   static const std::regex empty("--[a-z][a-z-]*=");
+  const CLI::App &all = app;
+  std::vector<const CLI::App *> takers =
+      all.get_subcommands([&](const CLI::App *each) {
+        return argc > 1 && each->get_name() == argv[1];
+      });
+  takers.push_back(&all);
+  auto isKnown = [&](const std::string &flag) {
+    for (const CLI::App *each : takers)
+      for (const CLI::Option *option : each->get_options())
+        if (option->check_lname(flag.substr(2)))
+          return true;
+    return false;
+  };
   for (int i = 1; i < argc; ++i)
     if (std::regex_match(argv[i], empty)) {
       std::string flag = argv[i];
       flag.pop_back();
+      if (!isKnown(flag)) // said with what was meant
+        continue;
       throw CLI::ArgumentMismatch(flag + ": a value is missing",
                                   CLI::ExitCodes::ArgumentMismatch);
     }

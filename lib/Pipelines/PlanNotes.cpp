@@ -77,8 +77,9 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
   }
   std::string text;
   for (const auto &[how, names] : padded)
-    text += (text.empty() ? "" : "; ") + how.first + names + " (" + how.second +
-            ")";
+    text += (text.empty() ? "" : "; ") + how.first +
+            (names.find(", ") == std::string::npos ? "" : "s") + names + " (" +
+            how.second + ")";
   if (!text.empty())
     notes.push_back("padding, computed and thrown away: " + text);
 }

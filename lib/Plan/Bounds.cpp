@@ -17,36 +17,56 @@ StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
   return *known;
 }
 
-double Planner::dividedWork(int64_t devices) {
-  if (options.objective != Objective::Time)
-    return 0;
-  if (!wholeWork) {
-    // On one device each op has all of its work; nothing is placed, so hints
-    // are of no matter.
+const LeastOfOps &Planner::wholeWork() {
+  if (!knownWork) {
+    // Nothing is placed on one device, so hints are of no matter.
     MeshCandidate one;
     PlanOptions own = options;
     own.hints.clear();
     Graph(function, rules, one, own, batch, dimBlocks, names, floor, traffic,
-          zero, {}, [&](Sum leastOfOps) {
-            wholeWork = static_cast<double>(leastOfOps);
+          zero, {}, [&](const LeastOfOps &least) {
+            knownWork = least;
             return true;
           });
   }
+  return *knownWork;
+}
+
+double Planner::divided(double picoseconds, int64_t devices) {
   // What an op costs on a device is rounded to picoseconds, for each of at most
   // so many micro-batches.
   auto rounded =
       static_cast<double>(llvm::range_size(function.getBody().front()) *
                           std::max({options.microBatches.value_or(1),
                                     4 * options.devices, kMaxAccumulations}));
-  double work = *wholeWork * (1 - 1e-9) / static_cast<double>(devices);
+  double work = picoseconds * (1 - 1e-9) / static_cast<double>(devices);
   return std::max(work - 0.5 * rounded, 0.0) * 1e-12;
+}
+
+double Planner::dividedWork() {
+  if (options.objective != Objective::Time)
+    return 0;
+  return divided(static_cast<double>(wholeWork().all()), options.devices);
+}
+
+double Planner::workBound(const MeshCandidate &candidate) {
+  int64_t devices = candidate.devicesPerStage();
+  LeastOfOps whole = wholeWork();
+  if (candidate.stages == 1 || !batch.isTraining())
+    return divided(static_cast<double>(whole.all()), devices);
+  // A stage's devices have at least their part of what its ops do, and a
+  // micro-batch is an M-th of the batch.
+  cost::StepShares shares = partWeights(candidate, batch, options);
+  return shares.perMicroBatch *
+             divided(static_cast<double>(whole.perMicroBatch) /
+                         static_cast<double>(candidate.microBatches),
+                     devices) +
+         shares.perStep * divided(static_cast<double>(whole.perStep), devices);
 }
 
 double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
   if (options.objective == Objective::Time) {
-    double seconds = problemCost * 1e-12;
-    if (candidate.stages == 1 || !batch.isTraining())
-      seconds = std::max(seconds, dividedWork(candidate.devicesPerStage()));
+    double seconds = std::max(problemCost * 1e-12, workBound(candidate));
     return std::max(stepBound(candidate, batch, seconds), dividedWork());
   }
   if (options.solver == SolverKind::Random)

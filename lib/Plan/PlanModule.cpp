@@ -47,7 +47,9 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempt.graph = std::make_unique<Graph>(
       function, rules, candidate, options, batch, dimBlocks, names, floor,
       traffic, zero, [&] { return isOver(); },
-      [&](Sum leastOfOps) { return isDismissed(candidate, leastOfOps); });
+      [&](const LeastOfOps &least) {
+        return isDismissed(candidate, least.all());
+      });
   if (attempt.graph->isUnfinished()) {
     if (dismissed.empty() || dismissed.back().candidate != &candidate)
       passOver(candidate);
@@ -59,8 +61,8 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
-  attempt.summary.reason =
-      tooFewOps(numOps, candidate.stages, leastChunks(candidate, options));
+  attempt.summary.reason = tooFewOps(numOps, candidate.stages,
+                                     chunkNumbers(candidate, options).front());
   if (attempt.summary.reason.empty() && candidate.stages > 1 &&
       !candidate.isInterleaved && options.solver == SolverKind::Auto &&
       options.objective == Objective::Volume &&

@@ -130,7 +130,7 @@ public:
   /// objective time the work of all ops in equal parts for all devices, since
   /// an Nth of an op takes at least an Nth of its time (cost::computeSeconds);
   /// 0 for the objective volume.
-  double dividedWork() { return dividedWork(options.devices); }
+  double dividedWork();
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;
@@ -179,8 +179,14 @@ private:
   /// `gap`: a share of the cost at which a solution is good enough.
   void solveAndCut(Attempt &attempt, double deadline, double gap = 0);
   void summarize(Attempt &attempt);
-  /// The same work in equal parts for so many devices.
-  double dividedWork(int64_t devices);
+  /// The least of each op on one device that has all of its work, which is
+  /// looked at once.
+  const LeastOfOps &wholeWork();
+  /// So many picoseconds of work, in seconds, in equal parts for so many
+  /// devices.
+  double divided(double picoseconds, int64_t devices);
+  /// What the work alone lets a step of the candidate take at least.
+  double workBound(const MeshCandidate &candidate);
   /// The bound on a candidate that follows from what its Problem costs, if it
   /// was solved, and from the work that has to be done.
   double boundOf(const MeshCandidate &candidate, double problemCost);
@@ -259,7 +265,7 @@ private:
   /// Laid out, a plan took more than was predicted, or nothing is predicted to
   /// fit: of small candidates more solutions are looked at than one that fits.
   bool looksDeeper = false;
-  std::optional<double> wholeWork; ///< of one device, in picoseconds
+  std::optional<LeastOfOps> knownWork; ///< see wholeWork(), in picoseconds
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   double costElsewhere = std::numeric_limits<double>::infinity();

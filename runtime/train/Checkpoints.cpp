@@ -196,14 +196,24 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("last_batch", state.keepLast ? "keep" : "drop");
 }
 
+/// Where `name` is "STATE/PARAMETER" of one of the parameters: what that means.
+static std::string stateHint(const std::string &name,
+                             const std::set<std::string> &parameters) {
+  size_t slash = name.find('/');
+  return slash != std::string::npos && parameters.count(name.substr(slash + 1))
+             ? ": a state of another optimizer (option optimizer)"
+             : "";
+}
+
 static void checkTensors(const std::string &path, const Safetensors &file,
                          const Weights &weights) {
   std::set<std::string> names;
-  for (const Weights::Parameter &p : weights.parameters()) {
+  for (const Weights::Parameter &p : weights.parameters())
     names.insert(p.name);
+  for (const Weights::Parameter &p : weights.parameters()) {
     const Safetensors::Tensor *tensor = file.find(p.name);
     if (!tensor)
-      foreign(path, "it has no \"" + p.name + "\"");
+      foreign(path, "it has no \"" + p.name + "\"" + stateHint(p.name, names));
     if (tensor->dtype != p.dtype || tensor->shape != p.shape)
       foreign(path, cat("\"", p.name, "\" is ", kerf_dtype_name(tensor->dtype),
                         " ", shapeString(tensor->shape), ", this run has ",
@@ -211,7 +221,8 @@ static void checkTensors(const std::string &path, const Safetensors &file,
   }
   for (auto &[name, tensor] : file.all())
     if (!names.count(name))
-      foreign(path, "it has \"" + name + "\", which this run does not train");
+      foreign(path, "it has \"" + name + "\", which this run does not have" +
+                        stateHint(name, names));
 }
 
 /// Steps, epochs and batches of a run that has been at this place.

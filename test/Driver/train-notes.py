@@ -36,7 +36,7 @@ quiet = notes(MLP / "model.onnx", "--batch-size=3", "-q", *DP4)
 checks.expect("quiet", quiet == [], str(quiet))
 padded = notes(MLP / "model.onnx", "--batch-size=16", "--devices=cpu:3", "--mesh=dp=3")
 checks.expect("padding", sum("padding" in note for note in padded) == 1 and any(
-    "note: padding, computed and thrown away: 2 of 18 along dimension 0 of input " in note
+    "note: padding, computed and thrown away: 2 of 18 along dimension 0 of input" in note
     and '"x"' in note and note.endswith(" (dp=3 cuts 16 into parts of 6)") for note in padded), str(padded))
 even = notes(MLP / "model.onnx", "--batch-size=16", *DP4)
 checks.expect("nothing to say", even == [], str(even))

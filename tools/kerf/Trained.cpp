@@ -94,7 +94,8 @@ static void append(std::vector<std::string> &lines, const std::string &title,
     lines.push_back("  " + texts[i]);
   if (shown < texts.size())
     lines.push_back("  and " + std::to_string(texts.size() - shown) +
-                    " kinds more (-v lists all)");
+                    (texts.size() - shown == 1 ? " kind" : " kinds") +
+                    " more (-v lists all)");
 }
 
 std::vector<std::string>

@@ -151,7 +151,9 @@ void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
         sums.insert(result);
       return;
     }
-  noteBreak(op, "is not linear in a sum over the batch");
+  noteBreak(op,
+            "needs a sum over the whole batch: what it makes of the sums of "
+            "parts does not add up");
 }
 
 void BatchAnalysis::visit(Operation *op) {

@@ -3,6 +3,7 @@
 
 #include "../Report/Infeasible.h"
 
+#include "Meshes.h"
 #include "StageUnits.h"
 #include "Terminator.h"
 
@@ -69,24 +70,25 @@ ValueNames::ValueNames(func::FuncOp function) {
   }
 }
 
-PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
-                                    const BatchAnalysis &batch,
-                                    Objective objective) {
-  PartWeights weights{static_cast<double>(candidate.microBatches), 1};
+cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
+                                         const BatchAnalysis &batch,
+                                         const PlanOptions &options) {
   if (!batch.isTraining() || candidate.stages == 1 ||
-      objective != Objective::Time)
-    return weights;
-  auto micro = static_cast<double>(candidate.microBatches);
-  auto stages = static_cast<double>(candidate.stages);
-  if (candidate.isInterleaved)
-    return {micro / stages, 1 / stages};
-  double ratio = (micro - 1) / micro;
-  double all = 1 - std::pow(ratio, stages);
-  weights.perMicroBatch = 1 / all;
-  weights.perStep = (1 - ratio) / all * std::pow(ratio, stages - 1);
-  if (candidate.microBatches == 1) // the mean of that and of equal weights
-    weights = {0.5 + 0.5 / stages, 0.5 / stages};
-  return weights;
+      options.objective != Objective::Time)
+    return {static_cast<double>(candidate.microBatches), 1};
+  // Of the schedules and numbers of chunks that may be chosen the least.
+  cost::ScheduleKind kind =
+      candidate.isInterleaved
+          ? cost::ScheduleKind::Interleaved
+          : options.schedule.value_or(cost::ScheduleKind::OneFOneB);
+  cost::StepShares least{INFINITY, INFINITY};
+  for (int64_t chunks : chunkNumbers(candidate, options)) {
+    cost::StepShares shares = cost::leastShares(kind, candidate.stages,
+                                                candidate.microBatches, chunks);
+    least = {std::min(least.perMicroBatch, shares.perMicroBatch),
+             std::min(least.perStep, shares.perStep)};
+  }
+  return least;
 }
 
 Graph::Graph(func::FuncOp function, const OpRules &rules,
@@ -95,9 +97,8 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
              llvm::function_ref<bool()> isOver,
-             llvm::function_ref<bool(Sum)> isDismissed)
-    : candidate(candidate),
-      weights(partWeights(candidate, batch, options.objective)),
+             llvm::function_ref<bool(const LeastOfOps &)> isDismissed)
+    : candidate(candidate), weights(partWeights(candidate, batch, options)),
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
       names(names), floor(floor), traffic(traffic), zero(zero),
@@ -174,10 +175,9 @@ std::vector<LayoutId> Graph::layoutsOf(Value value) {
                           strategyOptions(value), layouts);
 }
 
-int64_t Graph::timesOf(Operation *op) const {
-  if (isTerminator(op))
-    return 1;
-  return batch.runsOnce(op) ? 1 : candidate.microBatches;
+Graph::Runs Graph::runsOf(Operation *op) const {
+  return isTerminator(op) || batch.runsOnce(op) ? Runs::PerStep
+                                                : Runs::PerMicroBatch;
 }
 
 dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
@@ -197,20 +197,20 @@ dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
   return isEarly ? dist::Phase::Prologue : dist::Phase::Update;
 }
 
-int64_t Graph::sharedTimes(Value value) const {
+Graph::Runs Graph::sharedRuns(Value value) const {
   return batch.isTraining() && dist::runsOncePerStep(sharedPhase(value))
-             ? 1
-             : candidate.microBatches;
+             ? Runs::PerStep
+             : Runs::PerMicroBatch;
 }
 
 Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
-                       int64_t times) const {
+                       Runs runs) const {
   auto often = [&](int64_t amount) {
-    return cost::saturate(cost::Int128(amount) * times);
+    return cost::saturate(cost::Int128(amount) * times(runs));
   };
   // Rounded down where weights are not integers, so that the bound stays valid.
   double weight =
-      times == candidate.microBatches ? weights.perMicroBatch : weights.perStep;
+      runs == Runs::PerStep ? weights.perStep : weights.perMicroBatch;
   int64_t picoseconds =
       weight == std::floor(weight)
           ? cost::saturate(cost::Int128(cost::toPicoseconds(seconds)) *
@@ -266,6 +266,16 @@ const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
   return known;
 }
 
+/// A source that lies whole on every device, whatever its rule says.
+static bool isPlacedWhole(Operation *op) {
+  auto source = dyn_cast<SourceOpInterface>(op);
+  return source && !source.isUniform() && !source.isStoredInParts();
+}
+
+ShardingRule Graph::placementRule(Operation *op) const {
+  return isPlacedWhole(op) ? replicatedShardingRule(op) : rules.of(op);
+}
+
 const OpChoices *Graph::choicesFor(Operation *op) {
   if (isa<dist::AccumulateOp>(op) || isTransferCast(op))
     return choicesKeepingLayout(op);
@@ -277,11 +287,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   };
   // Of a source, name and offset do not matter, uniformity does.
   auto source = dyn_cast<SourceOpInterface>(op);
-  bool isWhole = source && !source.isUniform() && !source.isStoredInParts();
-  std::optional<ShardingRule> whole;
-  if (isWhole)
-    whole = replicatedShardingRule(op);
-  const ShardingRule &rule = whole ? *whole : rules.of(op);
+  bool isWhole = isPlacedWhole(op);
+  ShardingRule rule = placementRule(op);
   auto isAlike = [&](Operation *other) {
     return source ? other->getName() == op->getName() &&
                         other->getResultTypes() == op->getResultTypes()
@@ -309,20 +316,21 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   return result;
 }
 
-Sum Graph::leastOfOps() {
-  Sum sum = 0;
+LeastOfOps Graph::leastOfOps() {
+  LeastOfOps sums;
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op) || isa<dist::AssignOp, dist::AccumulateOp>(op) ||
         isTransferCast(&op))
       continue;
     std::optional<int64_t> least;
     for (const OpTotals &totals : choicesFor(&op)->totals) {
-      int64_t cost = levelsOf(totals.seconds, 0, 0, timesOf(&op))[0];
+      int64_t cost = levelsOf(totals.seconds, 0, 0, runsOf(&op))[0];
       least = std::min(least.value_or(cost), cost);
     }
-    sum += least.value_or(0);
+    (batch.runsOnce(&op) ? sums.perStep : sums.perMicroBatch) +=
+        least.value_or(0);
   }
-  return sum;
+  return sums;
 }
 
 const OpChoices *Graph::own(std::unique_ptr<OpChoices> choices, Operation *op) {
@@ -346,7 +354,7 @@ void Graph::addOp(Operation *op) {
   const OpChoices *choices = choicesFor(op);
   CostTable table = CostTable::zeros(choices->strategies.size());
   for (auto [index, totals] : llvm::enumerate(choices->totals))
-    table.set(index, levelsOf(totals.seconds, 0, 0, timesOf(op)));
+    table.set(index, levelsOf(totals.seconds, 0, 0, runsOf(op)));
   // What every device fills by itself is no part of a sum.
   for (OpOperand &operand : op->getOpOperands())
     if (isFilledInPlace(operand))
@@ -367,7 +375,7 @@ void Graph::addOp(Operation *op) {
       continue;
     connect(providerOf(operand),
             {node, choices->operands[operand.getOperandNumber()]},
-            operand.get(), op, timesOf(op), movesGradient(operand.get(), op),
+            operand.get(), op, runsOf(op), movesGradient(operand.get(), op),
             isEarly(op), stays || isOfPass(operand));
   }
 }
@@ -375,7 +383,7 @@ void Graph::addOp(Operation *op) {
 /// The assigned value must be brought to the layout of the source.
 void Graph::addAssign(dist::AssignOp op) {
   connect(providerOf(op.getValue(), true), providerOf(op.getSource(), false),
-          op.getValue(), op, 1, movesGradient(op.getValue(), op));
+          op.getValue(), op, Runs::PerStep, movesGradient(op.getValue(), op));
 }
 
 Graph::ValueNode Graph::providerOf(OpOperand &use) const {
@@ -397,15 +405,15 @@ Graph::ValueNode Graph::providerOf(Value value, bool throughShared) const {
 }
 
 void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
-                    Operation *payer, int64_t times, bool isGradient,
-                    bool early, bool stays) {
+                    Operation *payer, Runs runs, bool isGradient, bool early,
+                    bool stays) {
   if (from.node == to.node)
     return;
   RankedTensorType type = tensorType(value);
-  auto [it, isNew] = edgeTables.try_emplace({from.layouts, to.layouts,
-                                             type.getAsOpaquePointer(), times,
-                                             isGradient, early, stays},
-                                            0);
+  auto [it, isNew] = edgeTables.try_emplace(
+      {from.layouts, to.layouts, type.getAsOpaquePointer(),
+       static_cast<int64_t>(runs), isGradient, early, stays},
+      0);
   if (isNew) {
     CostTable table =
         CostTable::zeros(from.layouts->size() * to.layouts->size());
@@ -415,7 +423,7 @@ void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
         if (source != target) {
           const MoveCost &cost = costs.get(source, target, type, isGradient);
           Levels levels = levelsOf(cost.seconds + cost.localSeconds,
-                                   cost.shares, cost.totalBytes, times);
+                                   cost.shares, cost.totalBytes, runs);
           levels[options.objective == Objective::Time ? 0 : 1] +=
               early && cost.totalBytes > 0;
           if (cost.possible && !stays)
@@ -500,7 +508,7 @@ void Graph::addPass(Value value, StepPass pass) {
   gathered.layouts = intern(std::move(all));
   Operation *def = value.getDefiningOp();
   connect(from, gathered, value, isa<SourceOpInterface>(def) ? nullptr : def,
-          candidate.microBatches, movesGradient(value, nullptr));
+          Runs::PerMicroBatch, movesGradient(value, nullptr));
   passNodes[{value, static_cast<int>(pass)}] = gathered;
 }
 
@@ -522,7 +530,7 @@ void Graph::addHub(Value value) {
   shared.layouts = intern(std::move(all));
   Operation *def = value.getDefiningOp();
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
-  connect(from, shared, value, isEverywhere ? nullptr : def, sharedTimes(value),
+  connect(from, shared, value, isEverywhere ? nullptr : def, sharedRuns(value),
           movesGradient(value, nullptr),
           batch.isTraining() && !batch.isOfStep(value));
   sharedNodes[value] = shared;
@@ -535,7 +543,7 @@ void Graph::addReturn(Operation *op) {
     output.node = problem.addNode(CostTable::zeros(output.layouts->size()),
                                   (names[operand.get()] + " (output)").str());
     connect(providerOf(operand.get(), true), output, operand.get(), op,
-            batch.isOfStep(operand.get()) ? 1 : candidate.microBatches,
+            batch.isOfStep(operand.get()) ? Runs::PerStep : Runs::PerMicroBatch,
             movesGradient(operand.get(), op));
     outputs[&operand] = output;
   }

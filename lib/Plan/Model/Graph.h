@@ -23,6 +23,7 @@
 #include "Strategies.h"
 #include "Traffic.h"
 
+#include "kerf/Cost/StepShares.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Plan/BatchAnalysis.h"
 #include "kerf/Plan/Plan.h"
@@ -96,22 +97,19 @@ std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
                           llvm::ArrayRef<MeshCandidate> candidates);
 
 /// Lower bound on a step, as weights: how often a step at least takes the time
-/// of what runs once per micro-batch, and of what runs once per step.
-///
-/// One stage, and forward only: M and 1. Training over p stages: stage i starts
-/// after the stages in front of it have worked on the first micro-batch and
-/// ends before they have worked on the last, so a step takes at least
-/// M t_i + u_i + sum_{j<i} t_j for every i, t being seconds per micro-batch and
-/// u those once per step. The mean of these with weights l_i in proportion to
-/// ((M-1)/M)^(p-1-i) has the same factor for all t_j: 1 / (1 - ((M-1)/M)^p),
-/// and at least l_0 for each u_j. In an interleaved schedule a stage waits for
-/// a chunk of each stage in front of it, which may be as short as one likes:
-/// what is left is M t_i + u_i, of which the mean is M/p and 1/p.
-struct PartWeights {
-  double perMicroBatch = 1, perStep = 1;
+/// of what runs once per micro-batch, and of what runs once per step. One
+/// stage, and forward only: M and 1. Training over stages: cost::leastShares.
+cost::StepShares partWeights(const MeshCandidate &candidate,
+                             const BatchAnalysis &batch,
+                             const PlanOptions &options);
+
+/// What the ops of a function cost at least, whatever is moved, in the first
+/// level of the Problem: those that run for each micro-batch, and those that
+/// run once per step.
+struct LeastOfOps {
+  Sum perMicroBatch = 0, perStep = 0;
+  Sum all() const { return perMicroBatch + perStep; }
 };
-PartWeights partWeights(const MeshCandidate &candidate,
-                        const BatchAnalysis &batch, Objective objective);
 
 class Graph {
 public:
@@ -132,7 +130,7 @@ public:
         const ValueNames &names, const MemoryFloor &floor,
         const Traffic &traffic, const ZeroParts &zero,
         llvm::function_ref<bool()> isOver = {},
-        llvm::function_ref<bool(Sum)> isDismissed = {});
+        llvm::function_ref<bool(const LeastOfOps &)> isDismissed = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -215,12 +213,14 @@ public:
   std::optional<Solution> find(const GivenLayouts &given);
 
   /// How often an op runs in a step.
-  int64_t timesOf(mlir::Operation *op) const;
+  int64_t timesOf(mlir::Operation *op) const { return times(runsOf(op)); }
   /// The phase in which a value is brought to its shared layout.
   dist::Phase sharedPhase(mlir::Value value) const {
     return plan::sharedPhase(batch, value);
   }
-  int64_t sharedTimes(mlir::Value value) const;
+  int64_t sharedTimes(mlir::Value value) const {
+    return times(sharedRuns(value));
+  }
   const BatchAnalysis &getBatch() const { return batch; }
   /// Level 0 of `volume` is in 1/byteScale of a byte.
   int64_t getByteScale() const { return byteScale; }
@@ -265,17 +265,29 @@ private:
                                llvm::ArrayRef<LayoutId> layouts) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
-  /// The sum of what each op costs at least, whatever is moved. Ops that keep
-  /// the layout of their operand are not counted.
-  Sum leastOfOps();
+  /// Ops that keep the layout of their operand are not counted.
+  LeastOfOps leastOfOps();
   /// For an op that uses its operand in the producer's layout.
   const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
   /// Forbids the choices that a hint on `value` rules out.
   void applyHints(mlir::Value value, uint32_t node,
                   llvm::function_ref<LayoutId(size_t)> layoutOf);
+  /// Of a step with one micro-batch both are one time, but not alike: what
+  /// runs once waits for no other stage (partWeights()).
+  enum class Runs { PerMicroBatch, PerStep };
+  int64_t times(Runs runs) const {
+    return runs == Runs::PerStep ? 1 : candidate.microBatches;
+  }
+  Runs runsOf(mlir::Operation *op) const;
+  Runs sharedRuns(mlir::Value value) const;
+  /// What a hint on `value` may ask for: more than a search looks at, since
+  /// padding does not matter.
+  std::vector<LayoutId> layoutsForHints(mlir::Value value);
+  std::string hintText(LayoutId layout) const;
+  ShardingRule placementRule(mlir::Operation *op) const;
   Levels levelsOf(double seconds, int64_t shares, int64_t total,
-                  int64_t times) const;
+                  Runs runs) const;
   /// Whether moves to `user` happen before the sum over micro-batches. These
   /// cost slightly more than moves behind it: among plans of equal cost the one
   /// wins that sums gradients over devices where they are accumulated.
@@ -289,7 +301,7 @@ private:
   /// stage of `payer`, or, if it is null, in each stage that uses the value.
   /// With `stays` the value is not moved. `isGradient`: movesGradient().
   void connect(const ValueNode &from, const ValueNode &to, mlir::Value value,
-               mlir::Operation *payer, int64_t times, bool isGradient,
+               mlir::Operation *payer, Runs runs, bool isGradient,
                bool early = false, bool stays = false);
   LayoutList intern(std::vector<LayoutId> list) {
     return &*layoutLists.insert(std::move(list)).first;
@@ -317,7 +329,7 @@ private:
   std::vector<LayoutId> layoutsOf(mlir::Value value);
   void addAssign(dist::AssignOp op);
 
-  PartWeights weights;
+  cost::StepShares weights;
   mlir::func::FuncOp function;
   const OpRules &rules;
   const PlanOptions &options;

@@ -12,6 +12,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -82,44 +84,129 @@ DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
   return dimBlocks;
 }
 
+/// Adds to `sizes` a block size for each number of parts into which the axes of
+/// a mesh can cut a dimension that they do not divide, as a hint would.
+static void addAllBlocks(BlockSizes &sizes, int64_t size,
+                         const MeshCandidate &candidate) {
+  std::set<int64_t> counts{1};
+  for (auto [number, axis] : llvm::enumerate(candidate.mesh.axes))
+    if (candidate.roles[number] != AxisRole::Fixed)
+      for (int64_t count : std::vector<int64_t>(counts.begin(), counts.end()))
+        counts.insert(count * axis.size);
+  for (int64_t parts : counts)
+    if (size % parts != 0)
+      sizes.push_back({parts, dist::localSize(size, parts)});
+  llvm::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+}
+
+std::vector<LayoutId> Graph::layoutsForHints(Value value) {
+  RankedTensorType type = tensorType(value);
+  Operation *op = value.getDefiningOp();
+  if (!op) {
+    StrategyOptions given = strategyOptions(value);
+    given.blockSizes.resize(static_cast<size_t>(type.getRank()));
+    for (auto [sizes, size] :
+         llvm::zip_equal(given.blockSizes, type.getShape()))
+      addAllBlocks(sizes, size, candidate);
+    return enumerateLayouts(type, batch.batchDim(value), candidate, given,
+                            layouts);
+  }
+  ShardingRule rule = placementRule(op);
+  StrategyOptions given = strategyOptions(op);
+  given.blockSizes = dimBlocks.ofFactors(op, rule);
+  given.blockSizes.resize(rule.factors.size());
+  for (auto [sizes, factor] : llvm::zip_equal(given.blockSizes, rule.factors))
+    addAllBlocks(sizes, factor.size, candidate);
+  std::vector<LayoutId> all;
+  auto number = cast<OpResult>(value).getResultNumber();
+  for (const Strategy &strategy :
+       enumerateStrategies(rule, candidate, given, layouts))
+    all.push_back(strategy.results[number]);
+  return all;
+}
+
+/// As in `--shard`, without blanks, quotes and the outer brackets.
+static std::string squeeze(StringRef from) {
+  std::string to;
+  for (char c : from)
+    if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
+        c != ']')
+      to.push_back(c);
+  return to;
+}
+
+/// A wish for a value of this type, squeezed, without the sizes of blocks that
+/// it would have anyway: of 8 numbers in 4 parts, {tp}:2 is {tp}.
+static std::string wishText(StringRef wish, RankedTensorType type,
+                            const dist::Mesh &mesh) {
+  auto cuts = readCuts(wish, mesh);
+  std::string text = squeeze(wish);
+  size_t at = 0;
+  for (auto [dim, cut] : llvm::enumerate(cuts)) {
+    at = text.find('}', at);
+    if (at == std::string::npos || dim >= static_cast<size_t>(type.getRank()))
+      break;
+    ++at;
+    auto [parts, block] = cut;
+    std::string size = ":" + std::to_string(block);
+    if (block > 0 && block == dist::localSize(type.getDimSize(dim), parts) &&
+        text.compare(at, size.size(), size) == 0)
+      text.erase(at, size.size());
+  }
+  return text;
+}
+
+std::string Graph::hintText(LayoutId id) const {
+  dist::Layout layout = layouts[id];
+  // The time axis is the schedule's, not the user's.
+  for (dist::AxisList &axes : layout.dims)
+    llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
+      return candidate.timeAxis == ref.axis;
+    });
+  std::string text = dist::toString(layout, candidate.mesh);
+  if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
+    text = "[" + text.substr(1, text.size() - 2) + "]";
+  return text;
+}
+
 void Graph::applyHints(Value value, uint32_t node,
                        llvm::function_ref<LayoutId(size_t)> layoutOf) {
   for (const ShardHint &hint : options.hints) {
     if (!namePattern(hint.pattern).match(names[value]))
       continue;
     bool any = false;
-    std::string legal;
+    std::string wish =
+        wishText(hint.sharding, tensorType(value), candidate.mesh);
+    std::vector<std::string> legal;
+    auto addLegal = [&](std::string text) {
+      if (!llvm::is_contained(legal, text))
+        legal.push_back(std::move(text));
+    };
     for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
-      dist::Layout layout = layouts[layoutOf(choice)];
-      // The time axis is the schedule's, not the user's.
-      for (dist::AxisList &axes : layout.dims)
-        llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
-          return candidate.timeAxis == ref.axis;
-        });
-      std::string text = dist::toString(layout, candidate.mesh);
-      if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
-        text = "[" + text.substr(1, text.size() - 2) + "]";
-      auto squeeze = [](StringRef from) {
-        std::string to;
-        for (char c : from)
-          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
-              c != ']')
-            to.push_back(c);
-        return to;
-      };
-      if (legal.find(text) == std::string::npos)
-        legal += (legal.empty() ? "" : "  ") + text;
-      if (squeeze(text) == squeeze(hint.sharding))
+      std::string text = hintText(layoutOf(choice));
+      addLegal(text);
+      if (squeeze(text) == wish)
         any = true;
       else
         problem.nodes[node].costs.forbid(choice);
     }
     hinted.insert(node);
-    if (!any && error.empty())
-      error = ("option shard: '" + hint.sharding +
-               "' is not a legal sharding of '" + names[value] +
-               "'\nnote: legal on this mesh: " + legal)
-                  .str();
+    if (any || !error.empty())
+      continue;
+    for (LayoutId layout : layoutsForHints(value))
+      addLegal(hintText(layout));
+    error = ("option shard: '" + hint.sharding +
+             "' is not a legal sharding of '" + names[value] +
+             "'\nnote: legal on this mesh: " + llvm::join(legal, "  "))
+                .str();
+    auto rank = static_cast<size_t>(tensorType(value).getRank());
+    size_t given = readCuts(hint.sharding, candidate.mesh).size();
+    if (given > 0 && given != rank)
+      error += "\nnote: '" + names[value].str() + "' has " +
+               std::to_string(rank) +
+               (rank == 1 ? " dimension" : " dimensions") + ", not " +
+               std::to_string(given);
   }
 }
 

@@ -140,6 +140,16 @@ static void keepDataParallel(MeshSet &set) {
     });
 }
 
+llvm::SmallVector<int64_t>
+kerf::plan::chunkNumbers(const MeshCandidate &candidate,
+                         const PlanOptions &options) {
+  if (!candidate.isInterleaved)
+    return {1};
+  if (options.chunks)
+    return {*options.chunks};
+  return {2, 4};
+}
+
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                                     int64_t batchSize, bool canMicroBatch,
                                     bool isTraining, llvm::StringRef whyNot) {

@@ -36,6 +36,12 @@ struct MeshSet {
 /// Whether any mesh of a request can have an axis of data parallelism.
 bool mayCutData(const PlanOptions &options);
 
+/// How many chunks a stage of the candidate may hold, fewest first; 1 where the
+/// schedule is not interleaved. More than the model has units for are no
+/// choice.
+llvm::SmallVector<int64_t> chunkNumbers(const MeshCandidate &candidate,
+                                        const PlanOptions &options);
+
 /// `canMicroBatch`: the batch can be followed through the whole function;
 /// `whyNot` names what ends it.
 MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,

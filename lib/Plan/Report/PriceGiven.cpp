@@ -65,13 +65,18 @@ static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   return candidate;
 }
 
-/// Adds the block sizes of the plan's values, as hints do.
+/// Adds the block sizes of the plan's values, as hints do, also where it cuts a
+/// dimension into parts that do not divide it.
 static void addBlocks(DimBlocks &dimBlocks, func::FuncOp function,
                       const GivenLayouts &given) {
   auto add = [&](Value value, const dist::Layout &layout) {
-    for (auto [dim, axes] : llvm::enumerate(layout.dims))
-      if (int64_t block = layout.block(dim))
-        dimBlocks.add(value, dim, {dist::numShards(axes), block});
+    auto type = cast<RankedTensorType>(value.getType());
+    for (auto [dim, axes] : llvm::enumerate(layout.dims)) {
+      int64_t parts = dist::numShards(axes), size = type.getDimSize(dim);
+      if (int64_t block = layout.block(dim); block || size % parts != 0)
+        dimBlocks.add(value, dim,
+                      {parts, block ? block : dist::localSize(size, parts)});
+    }
   };
   for (BlockArgument argument : function.getArguments())
     add(argument, given.made(argument));

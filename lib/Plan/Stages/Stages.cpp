@@ -1,6 +1,7 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
 #include "Cutter.h"
 
+#include "../Model/Meshes.h"
 #include "../Report/Infeasible.h"
 
 #include "kerf/Fusion/KeptValues.h"
@@ -45,11 +46,6 @@ kerf::plan::otherPlaces(Value value, int64_t from,
   }
   llvm::sort(places);
   return places;
-}
-
-int64_t kerf::plan::leastChunks(const MeshCandidate &candidate,
-                                const PlanOptions &options) {
-  return candidate.isInterleaved ? options.chunks.value_or(2) : 1;
 }
 
 void Cutter::makeUnits() {
@@ -304,10 +300,11 @@ std::string kerf::plan::tooFewOps(size_t ops, int64_t stages, int64_t chunks) {
 }
 
 SmallVector<int64_t> Cutter::chunkChoices() const {
-  SmallVector<int64_t> choices = {leastChunks(candidate, options)};
-  if (candidate.isInterleaved && !options.chunks &&
-      tooFewOps(units.size(), candidate.stages, 2 * choices[0]).empty())
-    choices.push_back(2 * choices[0]);
+  SmallVector<int64_t> choices;
+  for (int64_t chunks : chunkNumbers(candidate, options))
+    if (choices.empty() ||
+        tooFewOps(units.size(), candidate.stages, chunks).empty())
+      choices.push_back(chunks);
   return choices;
 }
 

@@ -68,9 +68,6 @@ llvm::SmallVector<int64_t>
 otherPlaces(mlir::Value value, int64_t from,
             llvm::function_ref<int64_t(mlir::Operation *)> placeOf);
 
-/// The fewest chunks that a stage of the candidate holds.
-int64_t leastChunks(const MeshCandidate &candidate, const PlanOptions &options);
-
 /// Why `ops` units (unitsOf()) cannot form so many stages of so many chunks;
 /// empty if they can. One stage may compute nothing and only give out inputs or
 /// constants.

@@ -1,0 +1,54 @@
+# What --shard may ask for: each layout in the list behind a refused wish is taken, whatever is refused, and a plan that
+# was made by a wish is priced again when it is given back, at the same cost.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import json
+import re
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+checks = Checks()
+
+# Of the last convolution's weight [3, 8, 3, 3] four devices divide one dimension alone.
+random = np.random.default_rng(0)
+weights = {"first": random.standard_normal((8, 4, 3, 3)).astype(np.float32), "last": random.standard_normal((3, 8, 3, 3)).astype(np.float32)}
+graph = helper.make_graph(
+    [helper.make_node("Conv", ["x", "first"], ["h"], pads=[1] * 4), helper.make_node("Relu", ["h"], ["r"]),
+     helper.make_node("Conv", ["r", "last"], ["y"], pads=[1] * 4)],
+    "convolutions", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 4, 8, 8])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 3, 8, 8])],
+    [numpy_helper.from_array(value, name) for name, value in weights.items()])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), OUT / "model.onnx")
+plan = ["plan", OUT / "model.onnx", "--devices=4", "--mesh=tp=4"]
+
+
+def legal(wish):
+    result = kerf(*plan, f"--shard=last={wish}")
+    checks.expect(f"{wish} is refused", result.returncode in (2, 4) and f"'{wish}' is not a legal sharding of 'last'" in result.stderr, result.stderr)
+    listed = re.search("note: legal on this mesh: (.*)", result.stderr)
+    return {each.replace(" ", "") for each in listed.group(1).split("  ")} if listed else set(), result.stderr
+
+
+lists = {wish: legal(wish) for wish in ("[{tp},{tp},{},{}]", "[{tp},{}]", "[{},{},{tp},{tp}]")}
+every = {"[{},{},{},{}]", *("[" + ",".join("{tp}" if each == dim else "{}" for each in range(4)) + "]" for dim in range(4))}
+for wish, (listed, stderr) in lists.items():
+    checks.expect(f"what is legal, after {wish}", listed == every, f"{listed}\n{stderr}")
+    checks.expect(f"dimensions, after {wish}", ("note: 'last' has 4 dimensions, not 2" in stderr) == (wish == "[{tp},{}]"), stderr)
+
+# What has that size anyway, written out, and what has not.
+for wish in (*sorted(every), "[{},{tp}:2,{},{}]", "[{},{},{tp}:1,{}]", "[{},{},{tp}:2,{}]"):
+    made = kerf(*plan, f"--shard=last={wish}", "-q", "-o", OUT / "made.json")
+    checks.expect(f"{wish} is taken", made.returncode == 0, made.stderr)
+    given = kerf("plan", OUT / "model.onnx", f"--plan={OUT / 'made.json'}", "-o", OUT / "given.json")
+    costs = [json.loads((OUT / name).read_text())["objective"]["cost"] for name in ("made.json", "given.json")] if given.returncode == 0 else []
+    checks.expect(f"{wish}, given back", given.returncode == 0 and "not predicted" not in given.stdout and costs[0] == costs[1],
+                  f"{costs} {given.stderr} {given.stdout}")
+checks.finish()
