@@ -8,8 +8,11 @@
 
 #include "../base/Types.h"
 
+#include "kerf/Format/StepScalars.h"
+
 #include <cstring>
 
+using namespace kerf;
 using namespace kerf::rt;
 
 static uint64_t splitmix(uint64_t x) {
@@ -99,16 +102,16 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed,
 
 bool kerf::rt::fillTrainingScalar(const std::string &name, kerf_dtype_t dtype,
                                   uint64_t seed, void *data) {
-  if (name.compare(0, 6, "train.") != 0)
+  if (!isStepScalar(name))
     return false;
   if (dtype == KERF_F32) {
-    float value = name == "train.learning_rate" ? 0.0f : 1.0f;
+    float value = name == kLearningRateInput ? 0.0f : 1.0f;
     std::memcpy(data, &value, sizeof(value));
     return true;
   }
   if (dtype != KERF_I64)
     return false;
-  int64_t value = name == "train.seed" ? static_cast<int64_t>(seed) : 1;
+  int64_t value = name == kSeedInput ? static_cast<int64_t>(seed) : 1;
   std::memcpy(data, &value, sizeof(value));
   return true;
 }

@@ -4,6 +4,7 @@
 // written together after everything succeeded: no file appears on failure.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Format/StepScalars.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/job.h"
@@ -27,6 +28,7 @@
 #include <memory>
 #include <sys/stat.h>
 
+using namespace kerf;
 using namespace kerf::rt;
 
 // A signal handler can only reach what is global.
@@ -208,7 +210,7 @@ void Runner::readInputs() {
     tensor.data.resize(info.bytes);
     if (fillTrainingScalar(info.name, info.dtype, options.seed,
                            tensor.data.data())) {
-      learnsNothing |= std::strcmp(info.name, "train.learning_rate") == 0;
+      learnsNothing |= std::strcmp(info.name, kLearningRateInput) == 0;
       continue;
     }
     fillRandom(info.name, options.seed, info.dtype,

@@ -9,6 +9,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Format/ClosestName.h"
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Import/State.h"
 #include "kerf/rt/inputs.h"
@@ -106,7 +107,7 @@ static void addInputsOfStep(const Options &options,
   else if (!loss->target.empty())
     add(loss->target);
   for (const std::string &text : options.inputs)
-    if (llvm::StringRef(text).starts_with("train."))
+    if (isStepScalar(text))
       add(text.substr(0, text.find('=')));
 }
 
