@@ -111,19 +111,12 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
   for (const plan::RecomputedBlock &block : plan.recomputed)
     recompute.push_back(
         json::Object{{"first", block.first}, {"last", block.last}});
-  bool isScheduled =
-      plan.isTraining && (plan.stages.size() > 1 || plan.microBatches > 1);
-  json::Object schedule{
-      {"kind", isScheduled ? cost::toString(plan.schedule) : "none"},
-      {"micro_batches", plan.microBatches}};
-  if (plan.chunks > 1)
-    schedule["chunks"] = plan.chunks;
   json::Object document{
       {"schema", planSchema.text()},
       {"mesh", std::move(mesh)},
       {"mesh_axes", std::move(axes)},
       {"devices", devices},
-      {"schedule", std::move(schedule)},
+      {"schedule", plan::scheduleToJson(plan)},
       {"objective", json::Object{{"kind", plan::toString(plan.objective)},
                                  {"cost", plan.cost},
                                  {"lower_bound", plan.lowerBound}}},

@@ -246,6 +246,9 @@ mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   const llvm::json::Value &plan,
                                   const PlanOptions &options,
                                   PlanResult &result, std::string &message);
+/// The "schedule" of plan.json: kind, micro_batches, chunks if there are
+/// several. The kind is "none" where nothing is cut in time or into stages.
+llvm::json::Object scheduleToJson(const PlanResult &plan);
 
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
 llvm::json::Array valuesToJson(mlir::ModuleOp module, Zero zero);
