@@ -88,6 +88,8 @@ struct PlanOptions {
   llvm::StringMap<int64_t> batchDims;
   /// Micro-batches per step; nothing: search where there are stages.
   std::optional<int64_t> microBatches;
+  /// What the caller calls the option that sets them, for messages.
+  std::string microBatchesOption = "micro-batches";
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
   /// Chunks of each stage in an interleaved schedule, at least 2; nothing: 2 or

@@ -197,7 +197,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       anyNumber.microBatches.reset();
       if (options.microBatches.value_or(1) > 1 &&
           tryPlan(anyNumber) == Trial::Found) {
-        result.message = "option micro-batches: the model cannot be cut into " +
+        result.message = "option " + options.microBatchesOption +
+                         ": the model cannot be cut into " +
                          std::to_string(*options.microBatches) +
                          " along its batch" + notes +
                          "\nnote: there are plans with other numbers of them";
