@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/run.h"
 
+#include "../base/Splitmix.h"
 #include "../base/Types.h"
 
 #include "kerf/Format/StepScalars.h"
@@ -14,13 +15,6 @@
 
 using namespace kerf;
 using namespace kerf::rt;
-
-static uint64_t splitmix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 template <typename T, typename Make>
 static void fill(void *data, int64_t count, uint64_t key, Make &&make) {
