@@ -6,7 +6,7 @@
 // convolution) is never cut.
 //
 // The destination of a reduction is added to the result. Where devices each
-// compute a part of the sum, it must count once: all but the first of them take
+// compute a partial sum, it must count once: all but the first of them take
 // the identity of the reduction instead (buildLocal), unless it is known to be
 // that already.
 //

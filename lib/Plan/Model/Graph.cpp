@@ -347,7 +347,7 @@ void Graph::addOp(Operation *op) {
   CostTable table = CostTable::zeros(choices->strategies.size());
   for (auto [index, totals] : llvm::enumerate(choices->totals))
     table.set(index, levelsOf(totals.seconds, 0, 0, timesOf(op)));
-  // What every device fills by itself is no part of a sum.
+  // What every device fills by itself is no partial sum.
   for (OpOperand &operand : op->getOpOperands())
     if (isFilledInPlace(operand))
       for (auto [index, layout] :

@@ -353,7 +353,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   return success();
 }
 
-/// A plan that was edited or made elsewhere may not let parts of a sum pass
+/// A plan that was edited or made elsewhere may not let partial sums pass
 /// where a search does not: the program would give NaN where the model gives
 /// infinity.
 LogicalResult Reader::checkParts(Operation *op) {
