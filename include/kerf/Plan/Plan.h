@@ -109,9 +109,6 @@ struct PlanOptions {
   /// Parts of a dimension may together be at most this many times as long as
   /// the dimension: 1.25 allows a quarter of padding.
   double maxPadding = 1.25;
-  /// Where there is no plan, search for the reason: one search for each reason
-  /// that is to be told apart.
-  bool findReasons = true;
 };
 
 /// One candidate and how it ended.
@@ -248,10 +245,10 @@ mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   const llvm::json::Value &plan,
                                   const PlanOptions &options,
                                   PlanResult &result, std::string &message);
+
 /// The "schedule" of plan.json: kind, micro_batches, chunks if there are
 /// several. The kind is "none" where nothing is cut in time or into stages.
 llvm::json::Object scheduleToJson(const PlanResult &plan);
-
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
 llvm::json::Array valuesToJson(mlir::ModuleOp module, Zero zero);
 /// Which of them are parameters of the model: no constants, and no states that

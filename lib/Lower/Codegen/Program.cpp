@@ -59,14 +59,6 @@ void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
 
 } // namespace kerf::codegen
 
-FailureOr<kerf::TargetInfo> kerf::resolveTarget(Location loc,
-                                                llvm::StringRef cpu) {
-  auto target = codegen::resolve(cpu);
-  if (!target)
-    return emitError(loc) << llvm::toString(target.takeError());
-  return target->info;
-}
-
 FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
                                               const CodegenOptions &options) {
   using namespace kerf::codegen;
