@@ -184,7 +184,8 @@ public:
   }
 
 private:
-  /// What there is, for a pattern that is like none of it.
+  /// The first few names that exist, for the message on a pattern that matches
+  /// none of them.
   std::string someNames() const {
     constexpr size_t kFew = 3;
     std::string text;

@@ -275,7 +275,8 @@ private:
             else
               disagree(wanted, found[factor]);
           });
-    // A minor factor is whole, so all that is cut with it is.
+    // Minor factors of a dimension are never cut, and a factor that is minor in
+    // one tensor is cut in none.
     for (const auto *side : {&node.rule.operands, &node.rule.results})
       for (const TensorFactors &tensor : *side)
         for (const DimFactors &list : tensor)

@@ -151,7 +151,8 @@ bool isNarrow(kerf_dtype_t dtype) {
   return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
-/// The numbers of an output as another type that holds every one of them.
+/// The numbers of an output in another type, one that can represent all values
+/// of the output's type.
 template <typename T>
 std::vector<T> converted(const Output &output, kerf_dtype_t type) {
   std::vector<T> values(output.bytes / kerf_dtype_size(output.dtype));

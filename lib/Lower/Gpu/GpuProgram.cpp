@@ -81,8 +81,9 @@ exec::GpuKernelAttr launchOf(exec::KernelOp kernel, const Entry &entry,
       bytes, kernel.getArgumentTypes().size(), {}, entry.launch.canFail, batch);
 }
 
-/// How the code of a call is launched: on its buffers in order, or on those of
-/// its epilogue, the last of which is written.
+/// How the code of a call is launched. Its arguments are the buffers of the
+/// call in order, or, where it computes the epilogue alone, the buffers of the
+/// epilogue, of which the last is written.
 exec::GpuKernelAttr launchOf(exec::LibraryCallInterface call,
                              const Entry &entry) {
   exec::CallBuffers buffers(call);

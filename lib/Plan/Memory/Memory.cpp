@@ -167,7 +167,7 @@ void StageMemory::chooseKept() {
       Operation *def = value.getDefiningOp();
       return def && !isa<SourceOpInterface>(def) && !isHere(def);
     };
-    // What another stage sends is there if ops of the part read it, too.
+    // A received value needs not be kept if ops of this function read it, too.
     auto isFree = [&](Value value) {
       Operation *def = value.getDefiningOp();
       if (isReceived(value))
@@ -239,7 +239,8 @@ bool StageMemory::readsInOrder(Operation *def, Value input) const {
   return true;
 }
 
-/// An input of the kernel of `def`, of its size, that is not read afterwards.
+/// The input over which the kernel of `def` may write: one of the same size
+/// that nothing reads afterwards; null if there is none.
 Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
   if (orderOf(def).isCall(def))
@@ -409,10 +410,11 @@ void StageMemory::addValue(Value value) {
     memory.gradients += aligned(bytes); // a view where it is none
     return;
   }
-  // The sum of one micro-batch is that itself, which is kept for the update.
+  // With one micro-batch the sum is its operand, and that is what is kept for
+  // the update.
   if (isSum && madeHere && !kept.count(value))
     return;
-  // Parts of a sum over micro-batches are summed before they are sent.
+  // Partial sums over micro-batches are summed before they are sent.
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
       (isReceived || isInParts || !receivers.empty())) {
     if (isReceived)
@@ -426,7 +428,8 @@ void StageMemory::addValue(Value value) {
     for (int64_t each = 0; each < count; ++each)
       visit(each);
   };
-  // The functions for which it is kept may read only what they compute from it.
+  // A function for which the value is kept may have no op that reads it, only
+  // ops that read what the function computes from it.
   if (auto own = kept.find(value); own != kept.end())
     note(own->second.which, 0);
   // The first and last run that reads micro-batch `each`; of a value that each

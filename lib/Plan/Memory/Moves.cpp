@@ -1,8 +1,8 @@
 //===- Moves.cpp - what collectives read and write ------------------------===//
 //
-// A value that is used in another layout than the one that it is held in is
-// there twice while it is brought there, and in the other layout until the last
-// use that wants that.
+// A use may want a value in another layout than the one in which it is held.
+// Both copies are in memory while the collective runs, and the copy in the new
+// layout stays until its last use.
 //
 //===----------------------------------------------------------------------===//
 #include "../Model/Terminator.h"
@@ -41,7 +41,7 @@ int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
   return isSlice ? 0 : after; // a slice is read in place
 }
 
-/// Whether a value is made in another buffer than the one that is shared.
+/// Whether uses share the value in another layout, in a buffer of its own.
 bool StageMemory::isGathered(Value value) const {
   auto shared = graph.sharedLayout(solution, value);
   return shared &&
@@ -201,9 +201,9 @@ int64_t StageMemory::makeTime(Operation *def) const {
   return timeOf(def);
 }
 
-/// When what only moves elements is made, if several ops of its function read
-/// it: each has a copy of its own (lowering's kerf-sink-shape-ops). Otherwise
-/// empty.
+/// If several ops of its function read an op that only moves elements, each has
+/// a copy of it (lowering's kerf-sink-shape-ops): when each copy is made. Empty
+/// for all other ops.
 SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
   auto isMove = [&](Operation *each) {
     return !isView(each) && each->getNumOperands() == 1 && movesOrCasts(each) &&
@@ -256,7 +256,7 @@ void StageMemory::addMoves() {
                   move.readIn, isToEnd ? map.microBatches - 1 : each)));
     }
   }
-  // What is shared in another layout is made in its own first.
+  // A value whose uses share another layout exists in its own layout first.
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isView(&op))

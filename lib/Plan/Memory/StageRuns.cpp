@@ -66,8 +66,9 @@ int64_t StageRuns::heldUntil(int64_t receiver, StageFunction which,
   if (functions.runsOnce(taker))
     return timeOf(last());
   int64_t taken = placeOf(receiver, taker, microBatch);
-  // A run waits for the chunks in front of its own, in the order of its pass,
-  // also for those of the receiver: the last of these is what it hears of.
+  // A run starts after those of its micro-batch on all chunks that its pass
+  // visits before, also on those of the receiver. So when it starts, the
+  // receiver is known to have finished the last of these.
   auto isLater = [&](const Run &run) {
     if (functions.runsOnce(run.which))
       return false;

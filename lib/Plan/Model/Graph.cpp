@@ -487,7 +487,8 @@ SmallVector<StepPass> Graph::passesOf(Value value) const {
 void Graph::addPass(Value value, StepPass pass) {
   ValueNode from = providerOf(value, false);
   std::vector<LayoutId> all = layoutsOf(value);
-  // What no axis of data parallelism can cut is read as it is.
+  // A value that no axis of data parallelism can cut needs no gathering: its
+  // own layouts are read.
   for (LayoutId layout : *from.layouts)
     if (!llvm::is_contained(all, layout))
       all.push_back(layout);

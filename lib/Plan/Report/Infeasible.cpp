@@ -1,9 +1,9 @@
 //===- Infeasible.cpp - why there is no plan ------------------------------===//
 //
 // Constraints are dropped one after another: first all limits, then hints, then
-// each limit alone. The smallest plan that any of the searches came upon is
-// told, with what it is predicted to take. Each search has a limit of a few
-// seconds; nothing is reported that it has not proven.
+// each limit alone. The message names the smallest plan that any of the
+// searches has found, with its predicted memory. Each search has a limit of a
+// few seconds; nothing is reported that it has not proven.
 //
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"
