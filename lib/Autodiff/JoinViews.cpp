@@ -1,14 +1,15 @@
 //===- JoinViews.cpp - views of a weight that overlap become slices -------===//
 //
 // Problem: import makes a slice of a weight a source of its own, a view, so
-// that fused projections can be cut each for itself. A training step writes
-// every source that it trains; of two views with an element in common (the
-// first 12 and the first 9 rows of a table of positions) each would write it,
-// and neither gradient would be all of it.
+// that each of several fused projections can be cut in its own way. A training
+// step writes every source that it trains. If two views have an element in
+// common (the first 12 and the first 9 rows of a table of positions), both
+// would write it, each with only its own share of the gradient.
 //
-// Idea: such views become slices of one source, the smallest view that holds
-// them; the gradients of slices add up. What that view overlaps joins it, until
-// no two overlap. Quadratic in the views of one weight.
+// Idea: such views become slices of one source, the smallest view that contains
+// both, and gradients of slices of one source are added up. Views that overlap
+// this one are merged with it in turn, until no two overlap. Quadratic in the
+// views of one weight.
 //
 // Import also makes the reshape of a weight a source. Views of two shapes are
 // compared by the elements in between, and become slices of the whole weight,
@@ -26,8 +27,8 @@ using namespace kerf;
 using namespace kerf::autodiff;
 
 namespace {
-/// Views of one weight, and the box of its elements that holds them: dimensions
-/// are those of `stored`.
+/// Views of one weight, and the smallest box that contains their elements, in
+/// the dimensions of the weight as it is stored.
 struct Box {
   SmallVector<nn::WeightOp> views;
   RankedTensorType stored;

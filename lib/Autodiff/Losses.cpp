@@ -14,6 +14,7 @@
 #include "Step.h"
 
 #include "kerf/Format/ClosestName.h"
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/DescribeType.h"
@@ -93,9 +94,9 @@ FailureOr<Value> LossBuilder::findPrediction() {
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
                                          Type element) {
-  if (StringRef(spec.target).starts_with(Step::ownPrefix))
+  if (isStepScalar(spec.target))
     return step.request("option loss: target '" + spec.target +
-                        "': names that begin with '" + Step::ownPrefix +
+                        "': names that begin with '" + kStepScalarPrefix +
                         "' are those of numbers that the step is given");
   auto type = RankedTensorType::get(shape, element);
   Value known = step.argument(spec.target);
@@ -233,6 +234,6 @@ FailureOr<Value> Step::buildLoss() {
   main.setFunctionType(
       FunctionType::get(context, main.getArgumentTypes(), loss->getType()));
   main.setAllResultAttrs(ArrayRef<Attribute>{ops.getDictionaryAttr(
-      ops.getNamedAttr(kNameAttr, ops.getStringAttr("loss")))});
+      ops.getNamedAttr(kNameAttr, ops.getStringAttr(kLossOutput)))});
   return loss;
 }

@@ -5,12 +5,12 @@
 // belong to; once functions are cut, they would be found equal and sent once,
 // where the plan counted two.
 //
-// Idea: merge before planning, so that the plan is what runs. Ops of the
-// backward pass that are equal on equal operands become one, which belongs to
-// the later layer of the two, which the backward pass reaches first. Not
-// merged: ops whose result is larger than their operands, views, and
-// computations on constants alone; a stage that needs one of these recomputes
-// it.
+// Idea: merge before planning, so that the plan is what runs. Two ops of the
+// backward pass that are equal and have equal operands become one op, in the
+// later of their layers, which the backward pass reaches first. Not merged:
+// views, ops whose result is larger than their operands, and computations on
+// constants alone. Each stage that needs such a result computes it itself,
+// instead of receiving it.
 //
 // One scan in program order with a table of the ops seen. Linear.
 //

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Optimizers.h"
 
+#include "kerf/Format/StepScalars.h"
 #include "kerf/NN/NN.h"
 
 using namespace mlir;
@@ -20,7 +21,7 @@ static Operation *buildSGD(ParameterUpdate &u) {
     // v' = u v + s (g + d w), s = 1 at the first update, then 1 - dampening.
     if (decay != 0)
       g = u.b.add(g, u.b.mul(u.w, decay));
-    g = u.b.mul(g, u.scalar("gradient_weight"));
+    g = u.b.mul(g, u.scalar(kGradientWeightInput));
     decay = 0;
   }
   return nn::SGDUpdateOp::create(
@@ -42,7 +43,8 @@ static StringRef checkSGD(const OptimizerSpec &spec) {
 
 static Operation *buildAdam(ParameterUpdate &u, bool decoupled) {
   Value m = u.state("adam.m"), v = u.state("adam.v");
-  Value c1 = u.scalar("bias_correction_1"), c2 = u.scalar("bias_correction_2");
+  Value c1 = u.scalar(kBiasCorrection1Input),
+        c2 = u.scalar(kBiasCorrection2Input);
   return nn::AdamUpdateOp::create(
       u.ops, u.loc, u.type(), u.type(), u.type(), u.w, u.g, m, v, u.lr, c1, c2,
       u.option("beta1"), u.option("beta2"), u.option("eps"), u.real(u.decay),

@@ -23,9 +23,8 @@ struct ParameterUpdate {
   mlir::Value lr;
   double decay; ///< 0 where the parameter has none
   llvm::function_ref<mlir::Value(llvm::StringRef name, double init)> makeState;
-  /// The scalar of this name that the caller sets for each step:
-  /// "bias_correction_1" is 1 - beta1^t at the t-th update, and so on
-  /// (docs/Training.md).
+  /// The scalar of this name (StepScalars.h) that the caller sets for each
+  /// step; docs/Training.md says what each is.
   llvm::function_ref<mlir::Value(llvm::StringRef name)> scalar;
   /// The states made so far; the op's results are the new parameter, then
   /// these.

@@ -9,6 +9,7 @@
 #include "Sources.h"
 #include "Step.h"
 
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/DescribeType.h"
 #include "kerf/Support/NamePattern.h"
@@ -70,9 +71,9 @@ LogicalResult Step::checkNames() {
   for (BlockArgument argument : body().getArguments()) {
     auto name =
         main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-    if (name && name.getValue().starts_with(ownPrefix))
+    if (name && isStepScalar(name.getValue()))
       return refuse(name.getValue() + ": an input whose name begins with '" +
-                        ownPrefix +
+                        kStepScalarPrefix +
                         "', as those of numbers that the step is given do",
                     argument.getLoc());
   }
@@ -183,7 +184,8 @@ public:
   }
 
 private:
-  /// What there is, for a pattern that is like none of it.
+  /// The first few names that exist, for the message on a pattern that matches
+  /// none of them.
   std::string someNames() const {
     constexpr size_t kFew = 3;
     std::string text;

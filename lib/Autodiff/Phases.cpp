@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
+#include "kerf/Format/StepScalars.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -42,7 +44,7 @@ void Step::hoistPrologue() {
   for (BlockArgument argument : body().getArguments()) {
     auto name =
         main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-    if (!name.getValue().starts_with(ownPrefix))
+    if (!isStepScalar(name.getValue()))
       data.insert(argument), ofInputs.insert(argument);
   }
   llvm::DenseSet<Value> trained;

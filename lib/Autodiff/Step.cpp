@@ -2,6 +2,7 @@
 #include "Step.h"
 
 #include "kerf/Dist/ReplacingBuilder.h"
+#include "kerf/Format/StepScalars.h"
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
@@ -64,7 +65,7 @@ Value Step::stepScalar(StringRef name, Type element) {
 Value Step::lossScale() {
   if (!options.scalesLoss())
     return {};
-  return stepScalar((ownPrefix + "loss_scale").str(), ops.getF32Type());
+  return stepScalar(kLossScaleInput, ops.getF32Type());
 }
 
 LogicalResult Step::request(const Twine &text, std::optional<Location> where) {

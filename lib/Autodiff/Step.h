@@ -53,9 +53,6 @@ public:
   Step(mlir::func::FuncOp main, const AutodiffOptions &options,
        AutodiffFailure &failure);
 
-  /// Prefix of the names of numbers that the caller sets for each step.
-  static constexpr llvm::StringLiteral ownPrefix = "train.";
-
   mlir::func::FuncOp main;
   const AutodiffOptions &options;
   AutodiffFailure &failure;

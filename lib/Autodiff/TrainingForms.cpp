@@ -22,6 +22,8 @@
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
+#include "kerf/Format/StepScalars.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -193,7 +195,7 @@ void Expander::expand(nn::DropoutOp dropout, int64_t stream) {
   double ratio = dropout.getRatio().convertToDouble();
   Value uniform = b.make<nn::PhiloxOp>(
       RankedTensorType::get(type.getShape(), step.ops.getF32Type()), index,
-      step.stepScalar("train.seed", i64), step.stepScalar("train.step", i64),
+      step.stepScalar(kSeedInput, i64), step.stepScalar(kStepInput, i64),
       stream);
   Value dropped = b.less(uniform, b.number(ratio, uniform));
   Value kept = b.mul(dropout.getX(), ratio < 1 ? 1 / (1 - ratio) : 0);

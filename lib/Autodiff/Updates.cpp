@@ -10,6 +10,8 @@
 #include "Optimizers.h"
 #include "Step.h"
 
+#include "kerf/Format/StepScalars.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -43,7 +45,7 @@ private:
 
   Value state(const Parameter &parameter, StringRef what, double init);
   Value scalar(StringRef name) {
-    return step.stepScalar((Step::ownPrefix + name).str(), ops.getF32Type());
+    return step.stepScalar(name, ops.getF32Type());
   }
   void at(int64_t colocation, std::optional<dist::Purpose> purpose = {}) {
     step.tag = {dist::Phase::Update, colocation, purpose};
@@ -133,7 +135,7 @@ Value UpdateBuilder::state(const Parameter &parameter, StringRef what,
 void UpdateBuilder::update(const Parameter &parameter) {
   const OptimizerSpec &spec = options.optimizer;
   Location loc = parameter.value.getLoc();
-  Value lr = scalar("learning_rate");
+  Value lr = scalar(kLearningRateInput);
   at(parameter.colocation);
   auto makeState = [&](StringRef name, double init) {
     return state(parameter, name, init);
@@ -225,10 +227,10 @@ void UpdateBuilder::build() {
   assign();
 
   SmallVector<Value> results{loss};
-  SmallVector<StringRef> names{"loss"};
+  SmallVector<StringRef> names{kLossOutput};
   if (norm) {
     results.push_back(norm);
-    names.push_back("gradient_norm");
+    names.push_back(kGradientNormOutput);
   }
   step.terminator()->setOperands(results);
   step.main.setFunctionType(FunctionType::get(step.context,

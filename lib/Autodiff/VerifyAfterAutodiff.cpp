@@ -6,6 +6,7 @@
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Dist/Entry.h"
 #include "kerf/Dist/Phases.h"
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -130,7 +131,7 @@ static LogicalResult checkResults(func::FuncOp main) {
   StringAttr first;
   if (main.getNumResults())
     first = main.getResultAttrOfType<StringAttr>(0, kNameAttr);
-  if (!first || first.getValue() != "loss")
+  if (!first || first.getValue() != kLossOutput)
     return main.emitError("the first result is not loss");
   return success();
 }

@@ -7,9 +7,10 @@
 // which all uses go; the sharding that a use wants is one more in front of it,
 // `annotate_for_users`. Equal shardings share an op at the function's start.
 //
-// A partial sum cannot be said. A linalg op whose result is one is annotated
-// with the sharding of the sum: `shard-partition` adds up behind it. It does
-// not for other ops, so for these it is an error, as for uses of parts.
+// `shard` has no partial sums. A linalg op that makes one is annotated with the
+// sharding of the whole sum, since `shard-partition` puts an all-reduce behind
+// it. It puts none behind other ops, so a partial sum that another op makes is
+// an error, and so is a use that wants a partial sum.
 //
 //===----------------------------------------------------------------------===//
 #include "Bridge.h"

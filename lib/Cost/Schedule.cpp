@@ -131,8 +131,8 @@ struct Simulation {
   bool hasPhase[kNumPhases] = {false, false, false};
   /// ended[phase][virtual stage * numMicroBatches + micro-batch]
   std::vector<Int128> ended[kNumPhases], arrived[kNumPhases];
-  /// By sending stage: the link to the next stage and that to the one before
-  /// it. Of two stages there is one, to the other.
+  /// When each link is free again. Each stage has two, to the next stage and to
+  /// the one before it; with two stages these are one and the same.
   std::vector<Int128> linkFree;
   std::vector<Int128> clock, busy;
   std::vector<size_t> next;

@@ -78,8 +78,9 @@ static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
     }
     return;
   }
-  // By offset, then by begin: those of one offset never meet, so the ones that
-  // meet a buffer are neighbours. Networks repeat layers and have few offsets.
+  // Placed buffers by offset, then by begin. Buffers of one offset never live
+  // at the same time, so those that live together with a given buffer are
+  // neighbours in that list. Networks repeat layers, so offsets are few.
   std::map<int64_t, std::vector<Placed>> levels;
   for (int64_t i : order) {
     if (sizes[i] == 0)

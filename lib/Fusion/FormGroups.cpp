@@ -134,7 +134,8 @@ private:
     for (Operation *member : groups[id].ops)
       groupOf.erase(member);
     groups[id].ops.clear();
-    // `op` may be one that stays, of another kernel: its turn is below.
+    // Ops that now stay outside of the kernel get kernels of their own first.
+    // `op` itself, which may be among them, is formed last.
     for (Operation *member : llvm::reverse(ops))
       if (member != op && stays.contains(member) && !groupOf.count(member))
         if (failed(form(member)))

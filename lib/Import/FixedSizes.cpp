@@ -5,8 +5,8 @@
 // reshapes, tables of positions. Such a model is refused at a node that looks
 // right, and only the sizes that are given are to blame.
 //
-// Idea: what a size is to blame for reads otherwise, or is gone, once that size
-// is another.
+// Idea: import the model again with another size. If the error then reads
+// differently or is gone, that size is to blame for it.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"

@@ -271,13 +271,6 @@ Attribute Node::constantNumber(size_t index, Type element) {
   return value ? number(*value, element) : Attribute();
 }
 
-std::optional<SmallVector<int64_t>> Node::integersFrom(StringRef name,
-                                                       size_t index) {
-  if (auto list = integerList(name))
-    return list;
-  return constantIntegers(index);
-}
-
 std::optional<int64_t> Node::axisWithin(int64_t axis, int64_t rank,
                                         bool endAllowed) {
   int64_t limit = rank + (endAllowed ? 1 : 0);

@@ -136,10 +136,6 @@ public:
   /// A required attribute: reports its absence.
   void requireAttribute(llvm::StringRef name);
 
-  /// Integers from attribute `name` or constant input `index`; none if both
-  /// are absent. Reports an input that is not constant.
-  std::optional<llvm::SmallVector<int64_t>> integersFrom(llvm::StringRef name,
-                                                         size_t index);
   /// The integers of a constant input; reports if it is not constant.
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
   /// The same of floats, rounded to f32.

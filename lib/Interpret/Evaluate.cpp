@@ -1,7 +1,8 @@
 //===- Evaluate.cpp - elementwise ops, and the way to all others ----------===//
 //
 // Computes ops element by element from their definitions, for tests of every
-// phase and for `kerf verify`. An op that is missing is an error that names it.
+// phase and for `kerf verify`. An op that is not implemented is an error that
+// names it.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"

@@ -27,6 +27,24 @@ using ElementFunction = double (*)(mlir::Operation *op,
                                    llvm::ArrayRef<double> x);
 ElementFunction findElementFunction(mlir::Operation *op);
 
+/// The element of `result` to which a scatter brings the update at `index`: its
+/// `row` of dimension `op.getDim()`, and behind that the dimensions of `index`
+/// from `rest` on. None: the row is out of range.
+template <typename Op>
+std::optional<Index> scatterTarget(Op op, const Tensor &result, double row,
+                                   llvm::ArrayRef<int64_t> index, size_t rest) {
+  size_t dim = op.getDim();
+  auto size = static_cast<double>(result.shape[dim]);
+  if (!op.getPartial() && row < 0)
+    row += size;
+  if (!(row >= 0 && row < size))
+    return std::nullopt;
+  Index to(index.take_front(dim));
+  to.push_back(static_cast<int64_t>(row));
+  llvm::append_range(to, index.drop_front(rest));
+  return to;
+}
+
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
   return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())
       .getShape();

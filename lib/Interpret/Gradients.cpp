@@ -119,17 +119,10 @@ Tensor scatterAdd(nn::ScatterAddOp op, Operands operands) {
   const Tensor &indices = *operands[0], &updates = *operands[1];
   Tensor result(resultShape(op));
   size_t dim = op.getDim(), numIndexDims = indices.shape.size();
-  auto size = static_cast<double>(result.shape[dim]);
   forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
     double row = indices.at(index.slice(dim, numIndexDims));
-    if (!op.getPartial() && row < 0)
-      row += size;
-    if (!(row >= 0 && row < size))
-      return;
-    Index to(index.take_front(dim));
-    to.push_back(static_cast<int64_t>(row));
-    llvm::append_range(to, index.drop_front(dim + numIndexDims));
-    result.at(to) += updates.at(index);
+    if (auto to = scatterTarget(op, result, row, index, dim + numIndexDims))
+      result.at(*to) += updates.at(index);
   });
   return result;
 }

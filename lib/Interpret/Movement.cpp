@@ -102,19 +102,13 @@ double updated(nn::ScatterKind kind, double x, double update) {
 Tensor scatter(nn::ScatterOp op, Operands operands) {
   const Tensor &indices = *operands[1], &updates = *operands[2];
   Tensor result = *operands[0];
-  size_t dim = op.getDim(), numIndexDims = indices.shape.size();
-  auto size = static_cast<double>(result.shape[dim]);
+  size_t numIndexDims = indices.shape.size();
   forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
     double row = indices.at(index.take_front(numIndexDims));
-    if (!op.getPartial() && row < 0)
-      row += size;
-    if (!(row >= 0 && row < size))
-      return;
-    Index to(index.take_front(dim));
-    to.push_back(static_cast<int64_t>(row));
-    llvm::append_range(to, index.drop_front(numIndexDims));
-    double &x = result.at(to);
-    x = updated(op.getKind(), x, updates.at(index));
+    if (auto to = scatterTarget(op, result, row, index, numIndexDims)) {
+      double &x = result.at(*to);
+      x = updated(op.getKind(), x, updates.at(index));
+    }
   });
   return result;
 }

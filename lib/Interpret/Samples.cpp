@@ -51,8 +51,8 @@ private:
   bool isSum(Operation *op) const;
   /// Cuts an operand that does not depend on samples but has a row for each.
   LogicalResult cutOperand(OpOperand &operand, SampleDim at);
-  /// A product that sums over the samples of one operand reads as many rows of
-  /// the other: of a state from which every sample begins.
+  /// Of a product that sums over the samples of one operand: cuts the other
+  /// operand to as many rows (a state with which every sample begins).
   LogicalResult cutOtherFactor(nn::MatmulOp op);
   /// Whether an op that reads totals gives the same, of parts, added up.
   bool addsUp(Operation *op) const;
@@ -71,8 +71,8 @@ private:
   bool sums;
   llvm::DenseMap<Value, SampleDim> places;
   llvm::DenseSet<Value> summed; ///< of the part, or following from such a sum
-  /// Of these what is meant to be of the whole batch, not BatchNorm's
-  /// statistics: it is added up over the parts behind them.
+  /// Those of `summed` that stand for sums over the whole batch, unlike the
+  /// statistics of BatchNorm: sums of parts are added up for them afterwards.
   llvm::DenseSet<Value> totals;
   llvm::DenseMap<Value, RankedTensorType> whole; ///< before they were cut
 };

@@ -64,8 +64,7 @@ void addLinearGroups(Operation *op, ShardingRule &rule) {
 }
 
 template <typename Op>
-struct ElementwiseModel
-    : ShardingRuleInterface::ExternalModel<ElementwiseModel<Op>, Op> {
+struct ElementwiseModel : ClonedModel<ElementwiseModel<Op>, Op> {
   ShardingRule getShardingRule(Operation *op) const {
     ShardingRule rule = replicatedShardingRule(op);
     if (!canBeCut(op->getResult(0).getType()))
@@ -92,12 +91,6 @@ struct ElementwiseModel
     }
     addLinearGroups(op, rule);
     return rule;
-  }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return SmallVector<Value>(
-        cloneLocal(op, builder, operands, types)->getResults());
   }
 };
 

@@ -66,6 +66,18 @@ mlir::Operation *cloneLocal(mlir::Operation *op, mlir::OpBuilder &builder,
                             mlir::ValueRange operands,
                             mlir::TypeRange resultTypes);
 
+/// `Model` has the sharding rule of `Op`; on local shapes it is the same op.
+template <typename Model, typename Op>
+struct ClonedModel : ShardingRuleInterface::ExternalModel<Model, Op> {
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  buildLocal(mlir::Operation *op, mlir::OpBuilder &builder,
+             mlir::ValueRange operands, mlir::TypeRange types,
+             LocalContext &) const {
+    mlir::Operation *local = cloneLocal(op, builder, operands, types);
+    return llvm::SmallVector<mlir::Value>(local->getResults());
+  }
+};
+
 } // namespace kerf::models
 
 #endif // KERF_LIB_MODELS_ATTACH_H

@@ -1,18 +1,20 @@
 //===- Calls.cpp - rules of calls, of the loops and branches in them ------===//
 //
 // Problem: a call that is not inlined (kerf-flatten makes one of a loop over
-// tensors) hides ops; computed whole by every device it would gather all that
-// goes into it.
+// tensors) hides its ops from the planner. If every device computed the whole
+// call, all its operands would have to be gathered.
 //
-// Idea: dimensions that the callee's ops index by one parallel factor are cut
-// together, or not at all. So are those of a carried value, of what is carried
-// in, of what is yielded and of the result, and of the values of both branches.
-// Classes of dimensions that reach every result, and of which no op needs the
-// whole, are the factors of the call: nothing moves inside of it. On local
-// shapes it calls a copy of its callee that is built op by op.
+// Idea: dimensions of values in the callee form classes that can only be cut
+// together. Two dimensions are in one class if an op indexes both by one
+// parallel factor; if they are the same dimension of a loop's initial value,
+// carried value, yielded value and result; or of the values that two branches
+// yield. A class is a factor of the call if it reaches every result and no op
+// needs the whole of one of its dimensions: then nothing is communicated inside
+// of the call. On local shapes the call is one of a copy of the callee that is
+// built op by op.
 //
-// Where an op asks for its index, or a region of another op uses values from
-// outside, everything stays whole. Linear in the callee.
+// Nothing is cut if an op reads its own index (linalg.index), or if a region of
+// another op uses values from outside of it. Linear in the callee.
 //
 //===----------------------------------------------------------------------===//
 #include "Attach.h"

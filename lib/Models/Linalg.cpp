@@ -6,7 +6,7 @@
 // convolution) is never cut.
 //
 // The destination of a reduction is added to the result. Where devices each
-// compute a part of the sum, it must count once: all but the first of them take
+// compute a partial sum, it must count once: all but the first of them take
 // the identity of the reduction instead (buildLocal), unless it is known to be
 // that already.
 //
@@ -322,8 +322,7 @@ struct StructuredWork {
 };
 
 /// Rows are normalised whole.
-struct SoftmaxModel
-    : ShardingRuleInterface::ExternalModel<SoftmaxModel, linalg::SoftmaxOp> {
+struct SoftmaxModel : ClonedModel<SoftmaxModel, linalg::SoftmaxOp> {
   ShardingRule getShardingRule(Operation *op) const {
     auto softmax = cast<linalg::SoftmaxOp>(op);
     if (op->getNumResults() != 1 || !canBeCut(op->getResult(0).getType()))
@@ -338,12 +337,6 @@ struct SoftmaxModel
     rule.operands.assign(2, dims);
     rule.results.assign(1, dims);
     return rule;
-  }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return SmallVector<Value>(
-        cloneLocal(op, builder, operands, types)->getResults());
   }
 };
 
@@ -407,16 +400,9 @@ template <typename Op> ShardingRule packingRule(Op op, bool packs) {
 }
 
 template <typename Op, bool Packs>
-struct PackingModel
-    : ShardingRuleInterface::ExternalModel<PackingModel<Op, Packs>, Op> {
+struct PackingModel : ClonedModel<PackingModel<Op, Packs>, Op> {
   ShardingRule getShardingRule(Operation *op) const {
     return packingRule(cast<Op>(op), Packs);
-  }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return SmallVector<Value>(
-        cloneLocal(op, builder, operands, types)->getResults());
   }
 };
 

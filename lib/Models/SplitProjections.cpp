@@ -1,15 +1,16 @@
 //===- SplitProjections.cpp - fused products taken apart ------------------===//
 //
-// Problem: q, k and v are slices of one product. Blocks of its columns straddle
-// all three, so a cut by heads would move what each device has.
+// Problem: q, k and v are slices of one product. If devices hold blocks of its
+// columns, these blocks straddle q, k and v, and a cut by heads must move them.
 //
-// Idea: a slice of a product is a product with a slice of the weight. Whether
-// slices of a value get to arguments is found out first, op by op towards the
-// arguments (rises), then each slice is built anew (slice). What is between is
-// read once, by the next op of the way, so nothing is computed twice. An
-// argument that is only read in n equal slices is then given a dimension of n.
+// Idea: a slice of a product is a product with a slice of the weight. First it
+// is checked, op by op from the slices to the arguments, whether the slice can
+// be taken of the operands instead (rises); then each slice is built from
+// slices of the arguments (slice). Each value in between has one reader, so
+// nothing is computed twice. An argument of which only n equal slices are read
+// then gets a dimension of size n.
 //
-// Linear in the ops on the ways, times the slices.
+// Linear in the ops between slices and arguments, times the slices.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Models/Passes.h"

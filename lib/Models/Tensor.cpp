@@ -54,14 +54,8 @@ struct EmptySource
   StringRef getSourceName(Operation *) const { return ""; }
 };
 
-struct SplatModel
-    : ShardingRuleInterface::ExternalModel<SplatModel, tensor::SplatOp> {
+struct SplatModel : ClonedModel<SplatModel, tensor::SplatOp> {
   ShardingRule getShardingRule(Operation *op) const { return eachDim(op); }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return built(cloneLocal(op, builder, operands, types));
-  }
 };
 
 /// The dimension of the slice for each dimension of the tensor that the slice
@@ -165,8 +159,7 @@ struct InsertSliceModel
   }
 };
 
-struct PadModel
-    : ShardingRuleInterface::ExternalModel<PadModel, tensor::PadOp> {
+struct PadModel : ClonedModel<PadModel, tensor::PadOp> {
   ShardingRule getShardingRule(Operation *op) const {
     auto pad = cast<tensor::PadOp>(op);
     ShardingRule rule = replicatedShardingRule(op);
@@ -182,15 +175,9 @@ struct PadModel
       rule.linearGroups.push_back({0});
     return rule;
   }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return built(cloneLocal(op, builder, operands, types));
-  }
 };
 
-struct ConcatModel
-    : ShardingRuleInterface::ExternalModel<ConcatModel, tensor::ConcatOp> {
+struct ConcatModel : ClonedModel<ConcatModel, tensor::ConcatOp> {
   ShardingRule getShardingRule(Operation *op) const {
     auto concat = cast<tensor::ConcatOp>(op);
     ShardingRule rule = replicatedShardingRule(op);
@@ -210,11 +197,6 @@ struct ConcatModel
     }
     rule.linearGroups.push_back(std::move(all));
     return rule;
-  }
-  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder,
-                                           ValueRange operands, TypeRange types,
-                                           LocalContext &) const {
-    return built(cloneLocal(op, builder, operands, types));
   }
 };
 

@@ -192,8 +192,8 @@ private:
     return success();
   }
 
-  /// An op of which nothing is cut is as it was: what its model cannot cut it
-  /// need not build, either.
+  /// Builds the op on local shapes. If nothing of it is cut, it is cloned, so
+  /// that ops whose model cannot build them on parts are no error there.
   FailureOr<SmallVector<Value>> buildOnParts(OpBuilder &builder, Operation *op,
                                              const OpSharding &sharding,
                                              ValueRange operands,

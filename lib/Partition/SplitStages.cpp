@@ -1,16 +1,16 @@
-//===- SplitStages.cpp - one function per stage and part of the step ------===//
+//===- SplitStages.cpp - a step as functions of its stages ----------------===//
 //
-// Ops are moved by their stage and part (StepParts.h). A value that another
-// stage uses is sent on a channel, one per (value, receiving stage), directly
-// from its producer, even across several stages. A value that a later part of
-// its own stage uses (also of another chunk) is kept in a slot, unless ops
-// without arithmetic can make it again (KeptValues.h). Sources are cloned into
-// each function that uses them instead; a source that several stages use is
-// assigned in all of them (tied weights). Linear in the ops and their operands,
-// except for the cut of KeptValues.h.
+// Ops are moved into the function of their stage (StageFunctions.h). A value
+// that another stage uses is sent on a channel, one per (value, receiving
+// stage), directly from its producer, even across several stages. A value that
+// a later function of its own stage uses (also of another chunk) is kept in a
+// slot, unless ops without arithmetic can make it again (KeptValues.h). Sources
+// are cloned into each function that uses them instead; a source that several
+// stages use is assigned in all of them (tied weights). Linear in the ops and
+// their operands, except for the cut of KeptValues.h.
 //
 //===----------------------------------------------------------------------===//
-#include "StepParts.h"
+#include "StageFunctions.h"
 
 #include "kerf/Dist/Entry.h"
 #include "kerf/Fusion/KeptValues.h"
@@ -44,11 +44,11 @@ struct ResultUses {
 };
 
 /// A function that is being built.
-struct PartEnds {
+struct FunctionEnds {
   SmallVector<Operation *> ops;
   llvm::MapVector<Value, NamedAttrList> arguments;
   llvm::MapVector<Value, ResultUses> results;
-  /// Values that earlier parts of the stage make and this one uses.
+  /// Values that earlier functions of the stage make and this one uses.
   llvm::SetVector<Value> needed;
   /// Sums over micro-batches that are made here.
   SmallVector<AccumulateOp> sums;
@@ -64,11 +64,11 @@ public:
     collectOps();
     collectUses();
     collectOutputs();
-    for (auto &[part, ends] : parts)
-      keepWhatIsNeeded(part, ends);
+    for (auto &[which, ends] : functions)
+      keepWhatIsNeeded(which, ends);
     builder.setInsertionPointAfter(main);
-    for (auto &[part, ends] : parts)
-      build(part, ends);
+    for (auto &[which, ends] : functions)
+      build(which, ends);
     main.eraseBody();
     main.setPrivate();
   }
@@ -80,15 +80,16 @@ private:
 
   void collectOps() {
     if (steps.isOneFunction())
-      (void)parts[Part{0, Part::Forward, 0}];
+      (void)functions[StageFunction{0, StageFunction::Forward, 0}];
     else
       for (int64_t stage = 0; stage < steps.numStages(); ++stage)
         for (int64_t chunk = 0; chunk < steps.numChunks(); ++chunk)
-          (void)parts[Part{stage, Part::Forward, 0, chunk}];
+          (void)
+              functions[StageFunction{stage, StageFunction::Forward, 0, chunk}];
     for (Operation &op : main.getBody().front().without_terminator()) {
       if (isSource(&op))
         continue;
-      PartEnds &ends = parts[steps.partOf(&op)];
+      FunctionEnds &ends = functions[steps.functionOf(&op)];
       ends.ops.push_back(&op);
       if (auto accumulate = dyn_cast<AccumulateOp>(op);
           accumulate && steps.isSum(accumulate))
@@ -99,11 +100,11 @@ private:
   static bool isSource(Operation *op) { return isa<SourceOpInterface>(op); }
   static bool isSource(Value value) { return ::isSource(value); }
 
-  /// Whether the value is made in `part` and can be used there. A sum over
+  /// Whether the value is made in `which` and can be used there. A sum over
   /// micro-batches is complete only in the update.
-  bool isLocal(Value value, const Part &part) const {
-    return steps.partOf(value.getDefiningOp()) == part &&
-           steps.senderOf(value) == part;
+  bool isLocal(Value value, const StageFunction &which) const {
+    return steps.functionOf(value.getDefiningOp()) == which &&
+           steps.senderOf(value) == which;
   }
 
   //===--------------------------------------------------------------------===//
@@ -113,29 +114,30 @@ private:
   void collectUses() {
     // Stage by stage, so that channels are numbered by their receivers. The map
     // may grow: an update may exist only to send a sum.
-    SmallVector<Part> all;
-    for (auto &[part, ends] : parts)
-      all.push_back(part);
-    for (const Part &part : all)
-      for (Operation *op : parts[part].ops)
+    SmallVector<StageFunction> all;
+    for (auto &[which, ends] : functions)
+      all.push_back(which);
+    for (const StageFunction &which : all)
+      for (Operation *op : functions[which].ops)
         for (Value operand : op->getOperands())
-          use(operand, part);
+          use(operand, which);
   }
 
-  void use(Value value, const Part &part) {
+  void use(Value value, const StageFunction &which) {
     if (isSource(value))
       return;
-    PartEnds &ends = parts[part];
+    FunctionEnds &ends = functions[which];
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return takeInput(argument, part, ends);
-    if (isLocal(value, part))
+      return takeInput(argument, which, ends);
+    if (isLocal(value, which))
       return;
-    if (steps.partOf(value.getDefiningOp()).stage != part.stage)
-      return receive(value, part, ends);
+    if (steps.functionOf(value.getDefiningOp()).stage != which.stage)
+      return receive(value, which, ends);
     ends.needed.insert(value);
   }
 
-  void takeInput(BlockArgument argument, const Part &part, PartEnds &ends) {
+  void takeInput(BlockArgument argument, const StageFunction &which,
+                 FunctionEnds &ends) {
     auto [it, added] = ends.arguments.insert({argument, {}});
     if (!added)
       return;
@@ -143,25 +145,25 @@ private:
     if (auto all = main.getArgAttrDict(argument.getArgNumber()))
       attributes.append(all.getValue());
     setFrom(attributes, From::Input, argument.getArgNumber());
-    // A part that runs once per step reads all micro-batches.
-    if (part.runsOncePerStep())
+    // A function that runs once per step reads all micro-batches.
+    if (which.runsOncePerStep())
       attributes.set(kSharding,
                      toAttr(withoutTime(getLayout(argument, mesh), mesh)));
   }
 
-  void receive(Value value, const Part &part, PartEnds &ends) {
-    auto [number, isNew] = channels.insert({{value, part.stage}, numChannels});
+  void receive(Value value, const StageFunction &which, FunctionEnds &ends) {
+    auto [number, isNew] = channels.insert({{value, which.stage}, numChannels});
     if (isNew) {
       ++numChannels;
-      Part sender = steps.senderOf(value);
+      StageFunction sender = steps.senderOf(value);
       builder.setInsertionPoint(main);
       ChannelOp::create(builder, value.getLoc(), number->second, sender.stage,
-                        part.stage, value.getType(),
-                        purposeOf(value, part.stage),
-                        sender.kind == Part::Forward
+                        which.stage, value.getType(),
+                        purposeOf(value, which.stage),
+                        sender.kind == StageFunction::Forward
                             ? PhaseAttr()
                             : PhaseAttr::get(context, steps.phaseOf(sender)));
-      PartEnds &from = parts[sender];
+      FunctionEnds &from = functions[sender];
       from.results[value].channels.push_back(number->second);
       if (!isLocal(value, sender))
         from.needed.insert(value);
@@ -198,15 +200,15 @@ private:
     Operation *terminator = main.getBody().front().getTerminator();
     for (OpOperand &use : terminator->getOpOperands()) {
       Value value = use.get();
-      Part part = {0, Part::Forward, 0};
+      StageFunction which = {0, StageFunction::Forward, 0};
       if (value.getDefiningOp() && !isSource(value)) {
-        part = steps.senderOf(value);
-        if (!isLocal(value, part))
-          parts[part].needed.insert(value);
+        which = steps.senderOf(value);
+        if (!isLocal(value, which))
+          functions[which].needed.insert(value);
       } else {
-        this->use(value, part);
+        this->use(value, which);
       }
-      parts[part].results[value].outputs.push_back(use.getOperandNumber());
+      functions[which].results[value].outputs.push_back(use.getOperandNumber());
     }
   }
 
@@ -215,12 +217,12 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// Ops that only move elements, or change their type.
-  bool canRepeat(Value value, const Part &user) {
+  bool canRepeat(Value value, const StageFunction &user) {
     Operation *op = value.getDefiningOp();
-    if (op->getNumResults() != 1 || steps.partOf(op).stage != user.stage)
+    if (op->getNumResults() != 1 || steps.functionOf(op).stage != user.stage)
       return false;
     // The update may already have assigned the source that the op reads.
-    if (user.kind == Part::Update)
+    if (user.kind == StageFunction::Update)
       for (Value operand : op->getOperands())
         if (auto source = operand.getDefiningOp<SourceOpInterface>();
             source && source.isMutable())
@@ -228,7 +230,7 @@ private:
     if (auto accumulate = dyn_cast<AccumulateOp>(op))
       return !steps.isSum(accumulate);
     // Micro-batches read their part of an input, the update reads all of it.
-    if (steps.partOf(op).runsOncePerStep() != user.runsOncePerStep())
+    if (steps.functionOf(op).runsOncePerStep() != user.runsOncePerStep())
       for (Value operand : op->getOperands())
         if (isa<BlockArgument>(operand) ||
             (user.runsOncePerStep() && steps.varies(operand)))
@@ -261,18 +263,18 @@ private:
     return found == kept.end() ? -1 : found->second;
   }
 
-  void keepWhatIsNeeded(const Part &part, PartEnds &ends) {
+  void keepWhatIsNeeded(const StageFunction &which, FunctionEnds &ends) {
     if (ends.needed.empty())
       return;
     auto isReceived = [&](Value value) {
-      return channels.count({value, part.stage}) > 0;
+      return channels.count({value, which.stage}) > 0;
     };
     auto isFree = [&](Value value) {
       return isSource(value) || isa<BlockArgument>(value) ||
              ends.arguments.count(value);
     };
     auto canRepeatHere = [&](Value value) {
-      return !isReceived(value) && canRepeat(value, part);
+      return !isReceived(value) && canRepeat(value, which);
     };
     auto bytes = [&](Value value) -> int64_t {
       if (!canBeCut(value.getType()))
@@ -280,20 +282,20 @@ private:
       if (auto accumulate = value.getDefiningOp<AccumulateOp>();
           accumulate && !steps.isSum(accumulate))
         return kTooMuch; // equal to its operand, which is kept instead
-      return findKept(value, part.stage) >= 0 ? 0 : bytesOf(value);
+      return findKept(value, which.stage) >= 0 ? 0 : bytesOf(value);
     };
     KeptProblem problem{SmallVector<Value>(ends.needed.getArrayRef()), isFree,
                         canRepeatHere, bytes};
     for (Value value : chooseKeptValues(problem)) {
       if (isReceived(value)) {
-        receive(value, part, ends);
+        receive(value, which, ends);
         continue;
       }
-      int64_t number = findKept(value, part.stage);
+      int64_t number = findKept(value, which.stage);
       if (number < 0) {
-        number = numKept[part.stage]++;
-        kept[{value, part.stage}] = number;
-        parts[steps.partOf(value.getDefiningOp())]
+        number = numKept[which.stage]++;
+        kept[{value, which.stage}] = number;
+        functions[steps.functionOf(value.getDefiningOp())]
             .results[value]
             .kept.push_back(number);
       }
@@ -310,7 +312,7 @@ private:
           !seen.insert(value).second)
         continue;
       if (auto argument = dyn_cast<BlockArgument>(value)) {
-        takeInput(argument, part, ends);
+        takeInput(argument, which, ends);
         continue;
       }
       llvm::append_range(work, value.getDefiningOp()->getOperands());
@@ -329,7 +331,7 @@ private:
     return ShardingAttr::get(context, MeshAttr::get(context, mesh), layout);
   }
 
-  void build(const Part &part, PartEnds &ends) {
+  void build(const StageFunction &which, FunctionEnds &ends) {
     SmallVector<Type> argumentTypes, resultTypes;
     for (auto &[value, attributes] : ends.arguments)
       argumentTypes.push_back(value.getType());
@@ -341,9 +343,9 @@ private:
       resultTypes.push_back(value.getType());
     auto function = func::FuncOp::create(
         builder, main.getLoc(),
-        freeSymbol(main->getParentOfType<ModuleOp>(), steps.nameOf(part)),
+        freeSymbol(main->getParentOfType<ModuleOp>(), steps.nameOf(which)),
         builder.getFunctionType(argumentTypes, resultTypes));
-    setPart(function, part.stage, steps.phaseOf(part), part.chunk);
+    setPart(function, which.stage, steps.phaseOf(which), which.chunk);
     Block *block = function.addEntryBlock();
     IRMapping mapping;
     SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
@@ -384,7 +386,7 @@ private:
         }
         continue;
       }
-      if (parts.size() > 1)
+      if (functions.size() > 1)
         body.clone(*op, mapping);
       else
         move(op, mapping, body);
@@ -435,9 +437,9 @@ private:
   func::FuncOp main;
   const Mesh &mesh;
   MLIRContext *context;
-  StepParts steps;
+  StageFunctions steps;
   OpBuilder builder;
-  std::map<Part, PartEnds> parts;
+  std::map<StageFunction, FunctionEnds> functions;
   llvm::DenseMap<std::pair<Value, int64_t>, int64_t> channels, kept;
   llvm::DenseMap<int64_t, int64_t> numKept;
   int64_t numChannels = 0;

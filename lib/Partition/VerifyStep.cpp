@@ -96,7 +96,7 @@ private:
       return success();
     Operation *other = together.insert({*number, op}).first->second;
     if (getStage(other) == getStage(op)) {
-      // What runs once per step is of all chunks of its stage.
+      // Ops that run once per step belong to no chunk, but to the stage.
       if (runsOncePerStep(op))
         return success();
       other = inChunk.insert({*number, op}).first->second;

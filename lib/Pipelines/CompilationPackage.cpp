@@ -42,8 +42,8 @@ Outcome Compilation::runPackage(StringRef path, ArrayRef<Further> further,
     run.further.push_back(
         {name, compilation->module.get(), &compilation->planJson});
 
-  // Of the request are a place that is taken or a CPU that is none; of the run
-  // files that cannot be read or written.
+  // A path that is taken or an unknown CPU is a wrong request; a file that
+  // cannot be read or written is a failure at run time.
   bool isFile = false;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)

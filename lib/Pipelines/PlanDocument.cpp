@@ -91,23 +91,6 @@ static json::Array runsArray(const plan::StageSummary &stage) {
   return runs;
 }
 
-static std::string scheduleName(const plan::PlanResult &plan) {
-  if (plan.isTraining)
-    return plan.stages.size() > 1 || plan.microBatches > 1
-               ? cost::toString(plan.schedule).str()
-               : "none";
-  return plan.stages.size() > 1 ? "forward" : "none";
-}
-
-static json::Object scheduleObject(const plan::PlanResult &plan) {
-  json::Object schedule{{"kind", scheduleName(plan)},
-                        {"micro_batches", plan.microBatches},
-                        {"bubble_fraction", plan.bubbleFraction}};
-  if (plan.chunks > 1)
-    schedule["chunks"] = plan.chunks;
-  return schedule;
-}
-
 std::string kerf::planText(const json::Object &plan) {
   return llvm::formatv("{0:2}\n", json::Value(json::Object(plan))).str();
 }
@@ -155,6 +138,8 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       json::parse(cost::writeMachine(options.plan.machine));
   if (!machine)
     llvm::consumeError(machine.takeError());
+  json::Object schedule = plan::scheduleToJson(plan);
+  schedule["bubble_fraction"] = plan.bubbleFraction;
   return json::Object{
       {"schema", planSchema.text()},
       {"model", json::Object{{"name", module.getSymName().value_or("")},
@@ -177,7 +162,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       {"in_parts", std::move(inParts)},
       {"recompute", recomputedArray(plan)},
       {"stages", std::move(stages)},
-      {"schedule", scheduleObject(plan)},
+      {"schedule", std::move(schedule)},
       {"objective",
        json::Object{{"kind", plan::toString(plan.objective)},
                     {"cost_model", cost::toString(options.plan.volumeModel)},

@@ -147,7 +147,7 @@ int64_t Planner::minMemory() const {
     if (!attempt.graph || attempt.isImpossible ||
         !attempt.graph->getError().empty())
       continue;
-    // What is known of one candidate alone holds for none of the others.
+    // Without a proven minimum for this candidate there is none for all.
     if (attempt.solved.minNeeded.empty())
       return 0;
     Sum needed = attempt.solved.minNeeded[Graph::Memory];

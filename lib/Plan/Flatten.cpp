@@ -1,17 +1,18 @@
 //===- Flatten.cpp - one flat block for planning --------------------------===//
 //
-// Problem: planning decides op by op, over the operands of each op. A call and
-// a region hide ops, and a region may use values that are no operands. What
-// goes into a program and comes out of it is cut and sent, so it is tensors.
+// Problem: planning decides op by op, over the operands of each op. Calls and
+// regions hide ops, and a region may use values that are no operands of its op.
+// Inputs and outputs of a program must be tensors, since these can be cut and
+// sent.
 //
-// Idea: numbers that the program is given or gives become tensors without
-// dimensions. Calls of functions of one block are inlined. Numbers that are
-// known (the size of a tensor) become constants, and constants that a region
-// uses from outside are repeated in it; other numbers become operands where the
-// op can have more (CaptureInterface). If it uses more, or is one of a loop or
-// a branch, the op becomes a call of a function of its own, which has these
-// values as arguments. Of a call that is left only what nothing in it needs
-// whole is cut (lib/Models/Calls.cpp).
+// Idea: inputs and outputs that are numbers become tensors without dimensions.
+// Calls of functions of one block are inlined. Numbers that are known (the size
+// of a tensor) become constants. Constants that a region uses from outside are
+// repeated inside; other numbers become operands where the op can take more of
+// them (CaptureInterface). An op that still uses values from outside, a loop or
+// a branch becomes a call of a new function, with these values as arguments. Of
+// calls, only dimensions are cut of which no op inside needs the whole
+// (lib/Models/Calls.cpp).
 //
 // Linear in the ops after inlining.
 //
@@ -151,8 +152,8 @@ private:
         (void)folder.tryToFold(&op);
   }
 
-  /// The op with what its regions use from outside as operands, as far as it
-  /// can have them.
+  /// Makes values that the op's regions use from outside its operands, as far
+  /// as it can take them.
   static void takeCaptures(Operation *op) {
     auto takes = dyn_cast<CaptureInterface>(op);
     SmallVector<Value> captured = capturedValues(op);

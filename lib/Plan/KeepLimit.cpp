@@ -1,21 +1,23 @@
 //===- KeepLimit.cpp - the cheapest plan that keeps the memory limit ------===//
 //
-// Problem: what a plan takes is known for sure when it is laid out. A
-// candidate's Problem, linear in the choices, counts only what every plan needs
-// (Graph::Memory): its bound is a proof, but its solution may not fit.
+// Problem: the memory of a plan is known exactly only once it is laid out. A
+// candidate's Problem is linear in the choices and counts only what every plan
+// needs (Graph::Memory): its bound is a proof, but its solution may not fit.
 //
 // Idea: the Problem has a second resource, the estimate, which is close to what
-// is laid out without being a bound. The lower its limit is, the less the
-// solution takes and the more it costs. Limits of the estimate are tried from
-// above downwards; where no solution fits, limits of the memory that is known
-// for sure are, which lead to other solutions. All are of a grid that is the
-// same for every memory limit, so that a plan for less memory is among those
-// that are looked at for more (where the grid is not bisected). The cheapest of
-// them that is predicted to fit (StagePlan::memory) is taken. What is laid out
-// for the best plan of all decides (Planning::runWithout): if that is too much,
-// the next one that is predicted to take less is taken, and candidates that
-// were only not searched because it was cheaper are searched. Bounds stay those
-// of the first solution.
+// is laid out without being a bound. The lower its limit is, the less memory
+// the solution takes and the more it costs. Limits of the estimate are tried
+// from above downwards. If no solution fits, limits of the first resource are
+// tried, which lead to other solutions. All limits are taken from one grid that
+// does not depend on the memory limit, so that the search for a larger limit
+// also looks at the plans for smaller ones (unless the grid is bisected).
+//
+// The cheapest solution that is predicted to fit (StagePlan::memory) is taken.
+// Whether it fits is decided when the best plan of all candidates is laid out
+// (Planning::runWithout). If it takes too much, the next solution with a
+// smaller prediction is taken, and candidates are searched that had been left
+// out only because this plan was cheaper. Bounds stay those of the first
+// solution.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -100,7 +102,8 @@ private:
     if (at <= end)
       narrow();
   }
-  /// Goes on above: of the first that fits, or of what has ended it.
+  /// Continues at limits above the first that fits, or, if none does, above the
+  /// one that was tried last.
   void turn() {
     end = at;
     if (bisects)

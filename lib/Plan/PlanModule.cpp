@@ -107,7 +107,7 @@ bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
     return false;
   double best = incumbent();
   double bound = boundOf(candidate, static_cast<double>(leastOfOps));
-  // One that costs as much is no better than a plan that sends nothing.
+  // A plan of equal cost cannot be better than one that sends nothing.
   bool isSilent = llvm::any_of(attempts, [&](const Attempt &attempt) {
     return attempt.summary.reason.empty() && attempt.summary.cost <= best &&
            attempt.summary.totalBytes == 0;
@@ -292,7 +292,8 @@ PlanResult Planner::describe(Attempt &best) {
   result.cost = best.summary.cost;
   result.lowerBound = std::min(result.cost, lowerBound());
   result.candidates = allSummaries();
-  // The one that is taken is in front of others that cost the same.
+  // The sort is stable, so the plan that is taken comes before plans of equal
+  // cost if it is the first in front of the sort.
   std::rotate(result.candidates.begin(),
               result.candidates.begin() + (&best - attempts.data()),
               result.candidates.begin() + (&best - attempts.data()) + 1);

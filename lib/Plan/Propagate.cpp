@@ -7,7 +7,7 @@
 // dimension go to all others of the same factor. Axes spread from annotated
 // values over ops, in program order and back, until nothing changes; first over
 // ops that reduce nothing, so that what is certain comes before what leaves
-// parts of sums. Values that an annotation names never change; others only get
+// partial sums. Values that an annotation names never change; others only get
 // more axes, so this ends. Annotations of one priority spread before those of
 // the next are seen. Axes carry the annotation that they come from: where two
 // dimensions of a factor disagree, the one of the smaller priority decides,
@@ -275,7 +275,8 @@ private:
             else
               disagree(wanted, found[factor]);
           });
-    // A minor factor is whole, so all that is cut with it is.
+    // Minor factors of a dimension are never cut, and a factor that is minor in
+    // one tensor is cut in none.
     for (const auto *side : {&node.rule.operands, &node.rule.results})
       for (const TensorFactors &tensor : *side)
         for (const DimFactors &list : tensor)
@@ -296,7 +297,7 @@ private:
           });
           if (other != used.end())
             disagree(mine, **other);
-          // A value is a part of a sum or of a maximum, not of both.
+          // A value is a partial sum or a partial maximum, not both.
           if (other != used.end() ||
               (reduced &&
                reduction.value_or(factor.reduction) != factor.reduction))

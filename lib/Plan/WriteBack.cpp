@@ -99,7 +99,14 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function, Graph &graph,
     setScheduleKind(module, stages.schedule, stages.chunks);
 }
 
+/// There are two enums of schedules because the cost model knows no IR, and a
+/// dialect includes no phase. The cost model's has Forward besides, the only
+/// order of a pipeline that does not train, which the IR therefore need not
+/// say.
 static dist::ScheduleKind toDist(cost::ScheduleKind kind) {
+  static_assert(dist::getMaxEnumValForScheduleKind() + 1 ==
+                    static_cast<unsigned>(cost::ScheduleKind::Interleaved),
+                "expected in both enums the same schedules of training");
   switch (kind) {
   case cost::ScheduleKind::GPipe:
     return dist::ScheduleKind::GPipe;

@@ -31,6 +31,26 @@ std::optional<Error> CallOrder::refusal(int64_t rank, int64_t index,
   return std::nullopt;
 }
 
+CommCounters kerf::rt::countersOf(const WorldSpec &spec) {
+  CommCounters counters;
+  counters.collectives.resize(spec.collectives.size());
+  counters.sends.resize(spec.channels.size());
+  counters.receives.resize(spec.channels.size());
+  return counters;
+}
+
+Error kerf::rt::offerMismatch(const WorldSpec &spec, int64_t channel,
+                              const MessageOffer &offer, int64_t rank,
+                              int64_t microBatch) {
+  const ChannelDesc &desc = spec.channels[channel];
+  return Error(KERF_MISMATCH,
+               cat("channel ", channel, ": rank ", offer.fromRank, " sends ",
+                   offer.bytes, " bytes of micro-batch ", offer.microBatch,
+                   ", rank ", rank, " expects ", desc.bytes(),
+                   " bytes of micro-batch ", microBatch),
+               desc.node);
+}
+
 bool FaultPoint::strikes(const std::function<bool()> &released) {
   if (!injection || injection->rank != rank || injection->collective != calls++)
     return false;

@@ -48,6 +48,19 @@ struct CallOrder {
   }
 };
 
+/// With an entry for each collective and channel of the program.
+CommCounters countersOf(const WorldSpec &spec);
+
+/// What the sender of a message says of it.
+struct MessageOffer {
+  int64_t fromRank = 0, bytes = 0, microBatch = 0;
+};
+/// KERF_MISMATCH: the receiver `rank` of a channel expects the channel's bytes,
+/// and those of `microBatch`.
+Error offerMismatch(const WorldSpec &spec, int64_t channel,
+                    const MessageOffer &offer, int64_t rank,
+                    int64_t microBatch);
+
 /// The fault that a test asks of a rank.
 class FaultPoint {
 public:

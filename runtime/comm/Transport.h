@@ -13,6 +13,9 @@
 #include "../base/Error.h"
 
 #include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kerf::rt {
@@ -52,8 +55,15 @@ public:
 
   /// At most maxControlBytes; copied. To itself is not allowed.
   virtual void sendControl(int64_t to, const std::string &message) = 0;
-  /// False if there is none.
-  virtual bool receiveControl(int64_t &from, std::string &message) = 0;
+  /// Takes the oldest control message that has arrived; false if there is none.
+  bool receiveControl(int64_t &from, std::string &message) {
+    if (control.empty())
+      return false;
+    from = control.front().first;
+    message = std::move(control.front().second);
+    control.pop_front();
+    return true;
+  }
 
   /// Whether the connection to a rank has ended.
   virtual bool isLost(int64_t rank) const { return false; }
@@ -63,6 +73,10 @@ public:
   /// Ends the connections after all ranks have said goodbye. Throws
   /// KERF_RANK_FAILURE when that takes longer than `seconds`.
   virtual void finish(double seconds) = 0;
+
+protected:
+  /// Control messages that have arrived: sender and content, oldest first.
+  std::deque<std::pair<int64_t, std::string>> control;
 };
 
 } // namespace kerf::rt

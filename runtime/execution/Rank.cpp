@@ -359,6 +359,21 @@ void Rank::writeParameter(int64_t index, const void *data) {
   device->upload(data, params[index], numBytes(p.localShape, p.dtype));
 }
 
+void Rank::runFunction(const Prepared &p) {
+  int64_t index = p.instruction->index;
+  context.run(package->functions[index],
+              manifest.functions[index].symbol.c_str(), params.data(),
+              p.pointers.data(),
+              static_cast<char *>(arena->data) + stageDesc.scratchOffset);
+}
+
+void Rank::startSend(const Prepared &p) {
+  const Instruction &in = *p.instruction;
+  SendState &send = sends[p.sendOrdinal];
+  send.number = comm->send(in.index, p.pointers[0], in.microBatch);
+  send.open = true;
+}
+
 void Rank::execute(Prepared &p, const StepIo &io) {
   const Instruction &in = *p.instruction;
   awaitSends(p);
@@ -381,17 +396,12 @@ void Rank::execute(Prepared &p, const StepIo &io) {
   }
   case Instruction::Run: {
     TraceScope scope(context.trace, TraceEvent::Run, in.index, in.microBatch);
-    context.run(package->functions[in.index],
-                manifest.functions[in.index].symbol.c_str(), params.data(),
-                p.pointers.data(),
-                static_cast<char *>(arena->data) + stageDesc.scratchOffset);
+    runFunction(p);
     return;
   }
   case Instruction::Send: {
     TraceScope scope(context.trace, TraceEvent::Send, in.index, in.microBatch);
-    SendState &send = sends[p.sendOrdinal];
-    send.number = comm->send(in.index, p.pointers[0], in.microBatch);
-    send.open = true;
+    startSend(p);
     return;
   }
   case Instruction::Recv: {

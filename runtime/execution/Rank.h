@@ -126,6 +126,10 @@ private:
   void prepareOutput(Prepared &p, const GlobalTensor &tensor);
   void findAwaitedSends();
   void execute(Prepared &p, const StepIo &io);
+  /// Runs the function of the instruction; makes the value of its send
+  /// available.
+  void runFunction(const Prepared &p);
+  void startSend(const Prepared &p);
   void awaitSends(const Prepared &p);
   void finishSends();
   void recordSplit();

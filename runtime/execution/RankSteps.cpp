@@ -93,17 +93,11 @@ void Rank::enqueue(Prepared &p) {
       steps->enqueueDownload(p.pointers[0], p.staging->data, p.slotBytes);
     return;
   case Instruction::Run:
-    context.run(package->functions[in.index],
-                manifest.functions[in.index].symbol.c_str(), params.data(),
-                p.pointers.data(),
-                static_cast<char *>(arena->data) + stageDesc.scratchOffset);
+    runFunction(p);
     return;
-  case Instruction::Send: {
-    SendState &send = sends[p.sendOrdinal];
-    send.number = comm->send(in.index, p.pointers[0], in.microBatch);
-    send.open = true;
+  case Instruction::Send:
+    startSend(p);
     return;
-  }
   case Instruction::Recv:
     comm->receive(in.index, p.pointers[0], in.microBatch);
     return;

@@ -124,7 +124,8 @@ Sizes kerf::rt::parseSizes(const char *text, size_t bytes,
         return result;
       });
   in.refuseUnknown();
-  // Every combination is there, so one is found for what fits.
+  // There must be a program for each combination of sizes, so that sizes that
+  // fit one by one always have a program.
   size_t combinations = 1;
   for (const OpenDim &dim : sizes.dims)
     combinations *= dim.sizes.size();

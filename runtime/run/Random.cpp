@@ -6,18 +6,15 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/run.h"
 
+#include "../base/Splitmix.h"
 #include "../base/Types.h"
+
+#include "kerf/Format/StepScalars.h"
 
 #include <cstring>
 
+using namespace kerf;
 using namespace kerf::rt;
-
-static uint64_t splitmix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 template <typename T, typename Make>
 static void fill(void *data, int64_t count, uint64_t key, Make &&make) {
@@ -99,16 +96,16 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed,
 
 bool kerf::rt::fillTrainingScalar(const std::string &name, kerf_dtype_t dtype,
                                   uint64_t seed, void *data) {
-  if (name.compare(0, 6, "train.") != 0)
+  if (!isStepScalar(name))
     return false;
   if (dtype == KERF_F32) {
-    float value = name == "train.learning_rate" ? 0.0f : 1.0f;
+    float value = name == kLearningRateInput ? 0.0f : 1.0f;
     std::memcpy(data, &value, sizeof(value));
     return true;
   }
   if (dtype != KERF_I64)
     return false;
-  int64_t value = name == "train.seed" ? static_cast<int64_t>(seed) : 1;
+  int64_t value = name == kSeedInput ? static_cast<int64_t>(seed) : 1;
   std::memcpy(data, &value, sizeof(value));
   return true;
 }

@@ -4,6 +4,7 @@
 // written together after everything succeeded: no file appears on failure.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Format/StepScalars.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/job.h"
@@ -27,6 +28,7 @@
 #include <memory>
 #include <sys/stat.h>
 
+using namespace kerf;
 using namespace kerf::rt;
 
 // A signal handler can only reach what is global.
@@ -149,7 +151,8 @@ bool isNarrow(kerf_dtype_t dtype) {
   return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
-/// The numbers of an output as another type that holds every one of them.
+/// The numbers of an output in another type, one that can represent all values
+/// of the output's type.
 template <typename T>
 std::vector<T> converted(const Output &output, kerf_dtype_t type) {
   std::vector<T> values(output.bytes / kerf_dtype_size(output.dtype));
@@ -208,7 +211,7 @@ void Runner::readInputs() {
     tensor.data.resize(info.bytes);
     if (fillTrainingScalar(info.name, info.dtype, options.seed,
                            tensor.data.data())) {
-      learnsNothing |= std::strcmp(info.name, "train.learning_rate") == 0;
+      learnsNothing |= std::strcmp(info.name, kLearningRateInput) == 0;
       continue;
     }
     fillRandom(info.name, options.seed, info.dtype,

@@ -1,17 +1,12 @@
 //===- Batches.cpp - shuffled batches, assembled ahead of time ------------===//
 #include "Batches.h"
 
+#include "../base/Splitmix.h"
+
 #include <cstring>
 #include <numeric>
 
 using namespace kerf::rt;
-
-static uint64_t splitmix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 // The high half of draw * bound is uniform over [0, bound) if draws whose low
 // half is below 2^64 mod bound are rejected and drawn again (Lemire, "Fast

@@ -163,7 +163,7 @@ static int64_t number(const Metadata &facts, const char *key) {
   return value;
 }
 
-/// The scale of a step in float16, of which there is none in other types.
+/// The loss scale of a run in float16; runs in other types have none.
 static std::optional<LossScale> lossScale(const Metadata &facts) {
   auto it = facts.find("loss_scale");
   if (it == facts.end())

@@ -10,6 +10,7 @@
 #include "TensorFile.h"
 #include "TrainedModel.h"
 
+#include "kerf/Format/StepScalars.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
@@ -21,6 +22,7 @@
 #include <cstring>
 #include <unistd.h>
 
+using namespace kerf;
 using namespace kerf::rt;
 
 static int64_t nanoseconds() { // the clock of the ranks' traces
@@ -65,11 +67,11 @@ void Trainer::openPackage() {
     kerf_tensor_info_t info;
     checkStatus(kerf_package_input(package, i, &info));
     std::string name = info.name;
-    if (name == "train.loss_scale")
+    if (name == kLossScaleInput)
       state.lossScale =
           options.lossScale > 0 ? LossScale{options.lossScale, 0} : LossScale();
-    drawsNumbers |= name == "train.seed";
-    if (name.compare(0, 6, "train.") == 0)
+    drawsNumbers |= name == kSeedInput;
+    if (isStepScalar(name))
       continue;
     bool isLabels =
         std::find(options.loss.labels.begin(), options.loss.labels.end(),
@@ -81,9 +83,9 @@ void Trainer::openPackage() {
   for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
     kerf_tensor_info_t info;
     checkStatus(kerf_package_output(package, i, &info));
-    if (std::string(info.name) == "loss" && lossOutput < 0)
+    if (std::string(info.name) == kLossOutput && lossOutput < 0)
       lossOutput = i;
-    if (std::string(info.name) == "gradient_norm")
+    if (std::string(info.name) == kGradientNormOutput)
       normOutput = i;
   }
   if (lossOutput < 0)
@@ -236,20 +238,20 @@ void Trainer::setScalars() {
     kerf_tensor_info_t info;
     checkStatus(kerf_package_input(package, i, &info));
     std::string name = info.name;
-    if (name.compare(0, 6, "train.") != 0)
+    if (!isStepScalar(name))
       continue;
     const void *value = nullptr;
     if (info.dtype == KERF_F32)
-      value = name == "train.learning_rate"       ? &scalars.learningRate
-              : name == "train.bias_correction_1" ? &scalars.biasCorrection1
-              : name == "train.bias_correction_2" ? &scalars.biasCorrection2
-              : name == "train.gradient_weight"   ? &scalars.gradientWeight
-              : name == "train.loss_scale"        ? &scalars.lossScale
-                                                  : nullptr;
+      value = name == kLearningRateInput      ? &scalars.learningRate
+              : name == kBiasCorrection1Input ? &scalars.biasCorrection1
+              : name == kBiasCorrection2Input ? &scalars.biasCorrection2
+              : name == kGradientWeightInput  ? &scalars.gradientWeight
+              : name == kLossScaleInput       ? &scalars.lossScale
+                                              : nullptr;
     else if (info.dtype == KERF_I64)
-      value = name == "train.seed"   ? &scalars.seed
-              : name == "train.step" ? &scalars.step
-                                     : nullptr;
+      value = name == kSeedInput   ? &scalars.seed
+              : name == kStepInput ? &scalars.step
+                                   : nullptr;
     if (!value || info.rank != 0)
       throw Error(KERF_INTERNAL,
                   "the program asks for \"" + name + "\", which nobody knows");

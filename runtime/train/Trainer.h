@@ -50,8 +50,8 @@ private:
   /// One iteration; the batch's number in the log is state.step + 1.
   void step();
   void checkLabels(const Batch &batch);
-  /// What is added to the error of a step: of an index that is out of range
-  /// the sample of the batch that has it in an input; empty if none has.
+  /// Text to add to the error of a step: if an index was out of range, which
+  /// sample of the batch has it in an input; empty if none has it.
   std::string sampleOf(const std::string &failure, const Batch &batch) const;
   void evaluate();
   void checkpoint();

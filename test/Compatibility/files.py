@@ -8,29 +8,18 @@ import json
 import pathlib
 import re
 import shutil
-import struct
 import sys
 
 import numpy as np
 
 sys.path.insert(0, sys.argv[3])
-from kerf_tests import Checks, expect_error, fresh_folder, kerf
+from kerf_tests import Checks, expect_error, fresh_folder, kerf, tensors
 
 OUT, HERE = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
 checks = Checks()
 NEWEST = {"kerf.machine": 2, "kerf.checkpoint": 2}  # which read the files of 0.2.0 too
 TRAIN = ["--loss=cross_entropy(logits,labels)", "--optimizer=adam,lr=1e-2", "--batch-size=4", "--devices=1", "--steps=6",
          "--resume", "-q"]
-
-
-def tensors(path):
-    """(metadata, {name: array}) of a file of float32 tensors in safetensors."""
-    data = path.read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    facts = header.pop("__metadata__", {})
-    return facts, {name: np.frombuffer(data[8 + size:][slice(*t["data_offsets"])], np.float32).reshape(t["shape"])
-                   for name, t in header.items()}
 
 
 def succeeds(name, *arguments, tool="kerf"):
@@ -64,8 +53,8 @@ def read(files, out):
         if not succeeds(f"{name}: {folder.name}", "train", files / "model.onnx", *TRAIN, f"--data={files / 'train.npz'}",
                         f"--checkpoint-dir={out / folder.name}", f"--save-safetensors={out / 'trained.safetensors'}"):
             continue
-        then, now = tensors(files / "expected/trained.safetensors")[1], tensors(out / "trained.safetensors")[1]
-        start = tensors(next(folder.glob("*-000000003.safetensors")))[1]
+        then, now, start = (tensors(path, shaped=True) for path in (
+            files / "expected/trained.safetensors", out / "trained.safetensors", next(folder.glob("*-000000003.safetensors"))))
         checks.expect(f"{name}: names of what was trained", then.keys() == now.keys() and then, list(now))
         for key, value in then.items():
             np.testing.assert_allclose(now[key], value, rtol=1e-4, atol=1e-5)

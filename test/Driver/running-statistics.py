@@ -5,23 +5,15 @@
 # RUN: %python %s %t %inputs
 import json
 import pathlib
-import struct
 import subprocess
 import sys
 
 out, inputs = sys.argv[1], pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(inputs))
+from kerf_tests import tensors
+
 case = inputs / "training/conv-batch-norm"
 expected = json.loads((inputs / "autodiff/running.json").read_text())
-
-
-def parameters(path):
-    data = pathlib.Path(path).read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    for name, entry in json.loads(data[8:8 + size]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            yield name, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
-
 
 for count, mesh in (("1", "dp=1"), ("1", "dp=2"), ("2", "pp=2"), ("4", "dp=2")):
     devices = mesh[-1]
@@ -29,7 +21,7 @@ for count, mesh in (("1", "dp=1"), ("1", "dp=2"), ("2", "pp=2"), ("4", "dp=2")):
                     f"--data={case / 'data.npz'}", "--batch-size=16", "--steps=3", "--shuffle=off", "-q", "--threads=1",
                     f"--accumulate={count}", f"--devices=cpu:{devices}", f"--mesh={mesh}", "-o", f"{out}.onnx",
                     f"--save-safetensors={out}.safetensors"], check=True)
-    found = dict(parameters(f"{out}.safetensors"))
+    found = tensors(f"{out}.safetensors")
     for name, values in expected[count].items():
-        for a, b in zip(found[name], values, strict=True):
+        for a, b in zip(found[name].tolist(), values, strict=True):
             assert abs(a - b) <= 2e-6 * (1 + abs(b)), f"{count} micro-batches on {mesh}: {name} is {a}, expected {b}"

@@ -71,15 +71,16 @@ def expect_error(checks, name, arguments, code, patterns, tool="kerf", absent=()
         f"{tool} {' '.join(map(str, arguments))}", *problems, "stderr:", *result.stderr.splitlines()[:12])))
 
 
-def tensors(path):
-    """The tensors of f32 of a safetensors file, flat, by name."""
+def tensors(path, shaped=False):
+    """The tensors of f32 of a safetensors file by name, flat unless `shaped`."""
     import numpy as np  # few tests need it
 
-    data = path.read_bytes()
+    data = pathlib.Path(path).read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
     return {name: np.frombuffer(data[8 + size:][slice(*entry["data_offsets"])], np.float32)
+            .reshape(entry["shape"] if shaped else -1)
             for name, entry in header.items() if entry["dtype"] == "F32"}
 
 

@@ -6,13 +6,12 @@
 # RUN: %python %s %t %inputs
 import json
 import pathlib
-import struct
 import sys
 
 INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
 from curves import BAR, flags_of, losses_of
-from kerf_tests import Checks, fresh_folder, kerf
+from kerf_tests import Checks, fresh_folder, kerf, tensors
 
 OUT = fresh_folder(sys.argv[1])
 CASE = INPUTS / "training/conv-batch-norm"
@@ -44,15 +43,6 @@ def compare(name, optimizer, expected, flags):
     checks.expect(f"{name} is not sync", difference(losses, other) > 10 * bar, str(difference(losses, other)))
 
 
-def parameters(path):
-    data = path.read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    for name, entry in json.loads(data[8:8 + size]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            yield name, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
-
-
 for number, optimizer in enumerate(("sgd", "adamw")):
     def is_taken(turn):
         return "--all" in sys.argv or turn % 2 == number
@@ -76,7 +66,7 @@ for ranks in ("2", "4"):
     weights = OUT / f"local-{ranks}.safetensors"
     train(f"running-{ranks}", "sgd", ["--batch-norm=local", f"--devices=cpu:{ranks}", f"--mesh=dp={ranks}", "--steps=3",
                                       f"--save-safetensors={weights}"])
-    found = dict(parameters(weights)) if weights.exists() else {}
+    found = {name: values.tolist() for name, values in tensors(weights).items()} if weights.exists() else {}
     for name, values in curves["local"][ranks]["running"].items():
         if isinstance(values, list):
             checks.expect(f"{name} on {ranks}", all(abs(a - b) <= 2e-6 * (1 + abs(b)) for a, b in zip(

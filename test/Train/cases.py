@@ -13,7 +13,7 @@ INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
 import numpy as np
 
-from kerf_tests import Checks, fresh_folder, in_parallel, kerf
+from kerf_tests import Checks, fresh_folder, in_parallel, kerf, tensors
 
 OUT = fresh_folder(sys.argv[1])
 CASES = json.loads((INPUTS / "autodiff/cases.json").read_text())
@@ -27,13 +27,6 @@ def close(found, expected, tolerance):
     """Within the tolerance, relative to numbers larger than one."""
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     return found.shape == expected.shape and bool(np.all(np.abs(found - expected) <= tolerance * np.maximum(1, np.abs(expected))))
-
-
-def weights(path):
-    content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    return {key: np.frombuffer(content[8 + size:][slice(*entry["data_offsets"])], np.float32)
-            for key, entry in json.loads(content[8:8 + size]).items() if entry.get("dtype") == "F32"}
 
 
 def run(number, case, mesh):
@@ -62,7 +55,7 @@ def run(number, case, mesh):
     if case["norms"]:
         norms = [line["gradient_norm"] for line in lines]
         checks.expect(f"{name}: gradient norms", close(norms, case["norms"], 1e-5), f"{norms}, {case['norms']}")
-    after = weights(trained)
+    after = tensors(trained)
     for key, expected in case["parameters"].items():
         checks.expect(f"{name}: {key}", close(after.get(key, []), np.ravel(expected), 1e-5), f"{after.get(key)}, {expected}")
 

@@ -7,14 +7,13 @@
 #
 # REQUIRES: kerf
 # RUN: %python %s %t %inputs
-import json
 import pathlib
 import struct
 import sys
 
 INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
-from kerf_tests import Checks, fresh_folder, kerf
+from kerf_tests import Checks, fresh_folder, kerf, tensors
 
 OUT = fresh_folder(sys.argv[1])
 GPT2 = INPUTS / "training/gpt2"
@@ -31,11 +30,8 @@ def gradients(name, flags):
     checks.expect(f"{name} runs", result.returncode == 0, f"{flags}\n{result.stderr}")
     if result.returncode:
         return {}
-    content = (folder / "checkpoint-000000001.safetensors").read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    table = json.loads(content[8:8 + size])
-    return {key[len("momentum/"):]: content[8 + size:][slice(*entry["data_offsets"])]
-            for key, entry in table.items() if key.startswith("momentum/")}
+    return {key[len("momentum/"):]: value.tobytes()
+            for key, value in tensors(folder / "checkpoint-000000001.safetensors").items() if key.startswith("momentum/")}
 
 
 def numbers(data):

@@ -14,7 +14,7 @@ INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
 import numpy as np
 
-from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf, tensors
 
 OUT = fresh_folder(sys.argv[1])
 np.save(OUT / "rate.npy", np.float32(0.1))
@@ -61,11 +61,8 @@ def run(case, mesh):
         return
     losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
     checks.expect(f"{name}: losses", np.allclose(losses, case["losses"], rtol=1e-5, atol=1e-5), f"{losses}, {case['losses']}")
-    content = weights.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    for key, entry in json.loads(content[8:8 + size]).items():
+    for key, found in tensors(weights).items():
         if key in case["parameters"]:
-            found = np.frombuffer(content[8 + size:][slice(*entry["data_offsets"])], np.float32)
             checks.expect(f"{name}: {key}", np.allclose(found, case["parameters"][key], rtol=1e-4, atol=1e-5),
                           f"{found}, {case['parameters'][key]}")
 

@@ -58,7 +58,8 @@ static LogicalResult run(MlirModule module,
   return passes.run(op);
 }
 
-/// Options of a caller that knows fewer of them have zeros behind these.
+/// The options of a caller, who may have been compiled with fewer of them: the
+/// missing ones are 0.
 static KerfPlanOptions known(const KerfPlanOptions *given) {
   KerfPlanOptions options = {};
   std::memcpy(&options, given, std::min(given->size, sizeof(options)));
@@ -111,19 +112,12 @@ static std::string documentOf(ModuleOp module, const plan::PlanResult &plan) {
   for (const plan::RecomputedBlock &block : plan.recomputed)
     recompute.push_back(
         json::Object{{"first", block.first}, {"last", block.last}});
-  bool isScheduled =
-      plan.isTraining && (plan.stages.size() > 1 || plan.microBatches > 1);
-  json::Object schedule{
-      {"kind", isScheduled ? cost::toString(plan.schedule) : "none"},
-      {"micro_batches", plan.microBatches}};
-  if (plan.chunks > 1)
-    schedule["chunks"] = plan.chunks;
   json::Object document{
       {"schema", planSchema.text()},
       {"mesh", std::move(mesh)},
       {"mesh_axes", std::move(axes)},
       {"devices", devices},
-      {"schedule", std::move(schedule)},
+      {"schedule", plan::scheduleToJson(plan)},
       {"objective", json::Object{{"kind", plan::toString(plan.objective)},
                                  {"cost", plan.cost},
                                  {"lower_bound", plan.lowerBound}}},
@@ -155,8 +149,9 @@ char *kerfPlan(MlirModule module, const KerfPlanOptions *options) {
   return strdup(documentOf(unwrap(module), *planned.result).c_str());
 }
 
-/// A machine of the devices that a plan's mesh has. What its plans cost there
-/// is not asked for; where the mesh is wrong, applying the plan says so.
+/// A machine with as many devices as the plan's mesh. It does not matter which,
+/// since nobody asks what the plan costs. If the mesh is wrong, applying the
+/// plan reports it.
 static llvm::Expected<cost::Machine> machineOf(const llvm::json::Value &plan) {
   const llvm::json::Object *root = plan.getAsObject();
   const auto *axes = root ? root->getArray("mesh_axes") : nullptr;

@@ -43,19 +43,6 @@ int kerf::tool::printFailure(const Failure &failure) {
   return failure.code;
 }
 
-/// --accumulate=N is planned as micro-batches, which its user has not heard of.
-static void nameAccumulate(const Options &options, Failure &failure) {
-  static const std::string planned = "option micro-batches";
-  if (options.accumulate <= 1 || options.microBatches > 0)
-    return;
-  auto rename = [](std::string &text) {
-    if (size_t at = text.find(planned); at != std::string::npos)
-      text.replace(at, planned.size(), "option accumulate");
-  };
-  rename(failure.message);
-  llvm::for_each(failure.notes, rename);
-}
-
 /// Versions of Kerf, of its libraries, and of the file formats.
 static std::string versionText() {
   return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
@@ -368,8 +355,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                         "\nnote: see kerf" + (hasCommand ? " " : "") +
                         (hasCommand ? argv[1] : "") + " --help\n");
     return kUsage;
-  } catch (Failure &failure) {
-    nameAccumulate(options, failure);
+  } catch (const Failure &failure) {
     return printFailure(failure);
   } catch (const std::exception &error) {
     rt::say(stderr, "error: " + rt::printable(error.what()) + "\n");

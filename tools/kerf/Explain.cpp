@@ -63,8 +63,8 @@ private:
 };
 } // namespace
 
-/// What is read -> what is made, in two lines where one is long; an input is
-/// only made.
+/// "operand shardings -> result shardings", on two lines if one would be long;
+/// for an input only the latter.
 static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
   auto join = [](const std::vector<std::string> &shardings) {
     std::vector<std::string> texts;

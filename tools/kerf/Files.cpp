@@ -94,7 +94,7 @@ void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
                   {}};
 }
 
-/// Outputs of others lie in a folder that is there.
+/// --expected must name an existing folder.
 static void requireExpected(const std::string &path) {
   namespace fs = llvm::sys::fs;
   fs::file_status status;

@@ -1,14 +1,15 @@
 //===- Inputs.cpp - what --input and --data say of a model ----------------===//
 //
-// The file of a model says what it takes, so a wrong name or size is an error
-// before anything is planned, and a size that the file leaves open is that of
-// the array which is given: an input, or the samples to train on.
+// The file of a model says which inputs it takes, so a wrong name or size is an
+// error before anything is planned. A size that the file leaves open is taken
+// from the array that is given as the input, or as the samples to train on.
 //
 //===----------------------------------------------------------------------===//
 #include "Setup.h"
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Format/ClosestName.h"
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Import/State.h"
 #include "kerf/rt/inputs.h"
@@ -106,7 +107,7 @@ static void addInputsOfStep(const Options &options,
   else if (!loss->target.empty())
     add(loss->target);
   for (const std::string &text : options.inputs)
-    if (llvm::StringRef(text).starts_with("train."))
+    if (isStepScalar(text))
       add(text.substr(0, text.find('=')));
 }
 
@@ -160,7 +161,7 @@ static void takeSizesOf(const std::vector<std::optional<rt::GivenInput>> &given,
   }
 }
 
-/// --constant is of inputs that there are, and that --input does not give.
+/// --constant must name inputs of the model, and none that --input gives.
 static void checkConstants(const Options &options,
                            const std::vector<std::string> &inputs) {
   for (const std::string &text : options.constants) {
@@ -256,8 +257,8 @@ void kerf::tool::takeData(Options &options) {
   std::string error;
   if (!readModelFacts(options.model, facts, error))
     return;
-  // What --dim says stays open here, so that data of other sizes is refused in
-  // its name.
+  // Sizes that --dim binds stay open here: data of another size is then refused
+  // with a message that names --dim.
   auto specs = specsOf(facts, options, {});
   if (!specs)
     return;

@@ -1,7 +1,7 @@
 //===- Layers.cpp - names that layers repeat ------------------------------===//
 //
-// A name is cut into numbers and the rest. Of names with the same rest, and of
-// which the same is said, those stand together that differ in one number.
+// A name consists of numbers and the text between them. Names with the same
+// text and the same remark are grouped if they differ in one number only.
 //
 //===----------------------------------------------------------------------===//
 #include "Layers.h"

@@ -52,7 +52,7 @@ static void addCosts(mlir::ModuleOp module, Measurement &result) {
   });
 }
 
-/// One file of ones, as long as the weights need.
+/// Writes a file of ones that is long enough to stand in for all weights.
 static void storeWeights(mlir::ModuleOp module, const std::string &path) {
   int64_t bytes = 0;
   module.walk([&](mlir::Operation *op) {

@@ -25,8 +25,8 @@ private:
   std::string rest; ///< the beginning of a character
 };
 
-/// Lines of at most 120 columns: longer ones go on in the next, indented, from
-/// the last blank that fits. What has no blank stays as long as it is.
+/// Breaks lines of more than 120 columns at the last blank that fits, and goes
+/// on in the next line, indented. Text without blanks is not broken.
 std::string fitLines(llvm::StringRef text);
 
 /// Flushes stdout; false, with an error printed, if something of it was lost.

@@ -234,7 +234,7 @@ void Printer::printMemory() {
   }
 }
 
-/// Of a column of keys, so that the next one is aligned.
+/// The width of a column of keys, so that the values behind it are aligned.
 template <typename Lines> static size_t widthOf(const Lines &lines) {
   size_t width = 18;
   for (const auto &line : lines)

@@ -258,7 +258,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
     lines.push_back(line.text);
   out << "\ncollectives of a step: " << callsOf(a) << " against " << callsOf(b)
       << (lines.empty() ? ", all alike\n" : "\n");
-  // What layers repeat stands in one line, with what each of them sends.
+  // Collectives that layers repeat share a line, with the bytes of each.
   std::vector<std::string> rows;
   for (const AlikeNames &group : groupLayers(lines))
     rows.push_back(group.name + ", " + group.what +

@@ -74,7 +74,6 @@ template <typename T> static T parsed(llvm::Expected<T> result) {
   return std::move(*result);
 }
 
-/// The training step; --accumulate is another word for --micro-batches.
 /// Statistics of BatchNorm are taken per micro-batch and data-parallel rank, so
 /// a given plan says how the step is made, too.
 static void takeFromPlan(const llvm::json::Value &plan,
@@ -158,6 +157,7 @@ kerf::tool::namesOf(const std::vector<std::string> &trainable) {
   return names;
 }
 
+/// The training step; --accumulate is another word for --micro-batches.
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
@@ -187,6 +187,8 @@ static void setTraining(const Options &o, CompilationOptions &result) {
                         ", --micro-batches " + std::to_string(*p.microBatches) +
                         ", expected the same number",
                     {}};
+    if (!p.microBatches)
+      p.microBatchesOption = "accumulate";
     p.microBatches = o.accumulate;
   }
   t.microBatches = p.microBatches.value_or(1);

@@ -15,7 +15,6 @@
 
 #include "kerf/Format/Schemas.h"
 #include "kerf/Import/ModelImage.h"
-#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Plan/SameSamples.h"
 
 #include "mlir/Parser/Parser.h"
@@ -193,7 +192,7 @@ public:
   /// Which sizes between those of `dim` are taken, and where outputs have it.
   struct Found {
     std::vector<int64_t> padded;
-    json::Object outputs;
+    plan::AxesByName outputs;
     int64_t refused = 0; ///< the first that is not; 0: none, or all
     std::string why;     ///< why it is not
   };
@@ -202,16 +201,10 @@ public:
   Options optionsFor(const Sizes &sizes) const;
   /// All combinations, the largest last.
   std::vector<Sizes> combinations() const;
-  int64_t axisIn(const ModelValue &input, const std::string &name) const {
-    for (auto [axis, dim] : llvm::enumerate(input.dims))
-      if (dim.symbol == name)
-        return static_cast<int64_t>(axis);
-    return -1;
-  }
-  json::Object axesOfInputs(const std::string &name) const;
+  /// Where the inputs have the open dimension.
+  plan::AxesByName axesOfInputs(size_t dim) const;
 
 private:
-  std::string whyNoSamples(size_t dim) const;
   std::unique_ptr<Compilation> import(const Sizes &sizes) const;
   /// Empty if `small` is taken by the program of `large`, or why it is not.
   std::string compare(size_t dim, const Sizes &small, const Compilation &large,
@@ -248,11 +241,15 @@ std::vector<Sizes> SizeFinder::combinations() const {
   return all;
 }
 
-json::Object SizeFinder::axesOfInputs(const std::string &name) const {
-  json::Object axes;
-  for (const ModelValue &input : inputs)
-    if (int64_t axis = axisIn(input, name); axis >= 0)
-      axes[input.name] = axis;
+plan::AxesByName SizeFinder::axesOfInputs(size_t dim) const {
+  plan::AxesByName axes;
+  for (const ModelValue &input : inputs) {
+    auto found = llvm::find_if(input.dims, [&](const ModelValue::Dim &each) {
+      return each.symbol == options.openSizes[dim].name;
+    });
+    axes[input.name] =
+        found == input.dims.end() ? -1 : found - input.dims.begin();
+  }
   return axes;
 }
 
@@ -269,7 +266,6 @@ static mlir::func::FuncOp mainOf(mlir::ModuleOp module) {
 
 std::string SizeFinder::compare(size_t dim, const Sizes &small,
                                 const Compilation &large, Found &found) const {
-  const std::string &name = options.openSizes[dim].name;
   // Types and attributes are compared, which are one context's.
   std::string text;
   try {
@@ -283,53 +279,14 @@ std::string SizeFinder::compare(size_t dim, const Sizes &small,
       text, large.getModule().getContext());
   if (!imported)
     throw Failure{kInternal, options.model + ": IR that cannot be read", {}};
-  mlir::func::FuncOp function = mainOf(large.getModule());
   llvm::StringMap<int64_t> batchDims;
   for (const std::string &text : options.batchDims) {
     auto [input, axis] = parseBinding(text, "--batch-dim");
     batchDims[input] = axis;
   }
-  std::string why;
-  auto axes =
-      plan::sameForEachSample(mainOf(*imported), function, batchDims, why);
-  if (!axes)
-    return why;
-  auto nameOf = [](mlir::Attribute attr) {
-    return llvm::cast<mlir::StringAttr>(attr).getValue().str();
-  };
-  for (auto [index, axis] : llvm::enumerate(axes->arguments)) {
-    std::string input =
-        nameOf(function.getArgAttr(static_cast<unsigned>(index), kNameAttr));
-    auto known = llvm::find_if(
-        inputs, [&](const ModelValue &value) { return value.name == input; });
-    if (known == inputs.end() || axisIn(*known, name) != axis)
-      return "input " + inQuotes(input) + " is not one of samples along it";
-  }
-  for (auto [index, axis] : llvm::enumerate(axes->results))
-    if (axis >= 0)
-      found.outputs[nameOf(function.getResultAttr(static_cast<unsigned>(index),
-                                                  kNameAttr))] = axis;
-  return "";
-}
-
-/// Empty, or why the dimension is not that of samples, whose rows alone do not
-/// see each other.
-std::string SizeFinder::whyNoSamples(size_t dim) const {
-  const std::string &name = options.openSizes[dim].name;
-  std::unique_ptr<Compilation> largest = import(combinations().back());
-  mlir::func::FuncOp function = mainOf(largest->getModule());
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto called = function.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
-    auto samples =
-        function.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
-    for (const ModelValue &input : inputs)
-      if (int64_t axis = axisIn(input, name);
-          input.name == called.getValue() && axis >= 0 &&
-          (!samples || samples.getInt() != axis))
-        return "it does not count samples, and the rows of anything else may "
-               "have to do with each other";
-  }
-  return "";
+  return plan::whyNotSameForEachSample(mainOf(*imported),
+                                       mainOf(large.getModule()), batchDims,
+                                       axesOfInputs(dim), found.outputs);
 }
 
 SizeFinder::Found SizeFinder::find(size_t dim) {
@@ -348,7 +305,9 @@ SizeFinder::Found SizeFinder::find(size_t dim) {
       between.emplace_back(size, open.sizes[next]);
   if (between.empty())
     return found;
-  if (found.why = whyNoSamples(dim); !found.why.empty())
+  found.why = plan::whyNoSamples(
+      mainOf(import(combinations().back())->getModule()), axesOfInputs(dim));
+  if (!found.why.empty())
     return found;
   if (between.size() * others.size() > kMaxCompared) {
     found.why = "each would have to be compared, which is done for " +
@@ -415,6 +374,14 @@ static std::string textOf(const SizeFinder::Found &found) {
          ", others not" + why;
 }
 
+static json::Object axesObject(const plan::AxesByName &axes) {
+  json::Object object;
+  for (const auto &entry : axes)
+    if (entry.second >= 0)
+      object[entry.first().str()] = entry.second;
+  return object;
+}
+
 OtherSizes kerf::tool::compileOtherSizes(const Options &options) {
   OtherSizes result;
   if (options.openSizes.empty())
@@ -449,11 +416,12 @@ OtherSizes kerf::tool::compileOtherSizes(const Options &options) {
     result.notes.push_back("dimension " + inQuotes(open.name) +
                            ": programs for " + listed(open.sizes) +
                            textOf(found));
-    dims.push_back(json::Object{{"name", open.name},
-                                {"inputs", finder.axesOfInputs(open.name)},
-                                {"outputs", std::move(found.outputs)},
-                                {"sizes", json::Array(open.sizes)},
-                                {"padded", json::Array(found.padded)}});
+    dims.push_back(
+        json::Object{{"name", open.name},
+                     {"inputs", axesObject(finder.axesOfInputs(index))},
+                     {"outputs", axesObject(found.outputs)},
+                     {"sizes", json::Array(open.sizes)},
+                     {"padded", json::Array(found.padded)}});
   }
   json::Object root{{"schema", sizesSchema.text()},
                     {"dims", std::move(dims)},

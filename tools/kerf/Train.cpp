@@ -61,7 +61,8 @@ struct Model {
 };
 } // namespace
 
-/// Data has its samples first, and so must what is trained on it.
+/// Arrays of data have their samples along dimension 0; refuses an input that
+/// has them along another.
 [[noreturn]] static void refuseBatch(const std::string &input, int64_t dim) {
   throw Failure{kUsage,
                 "input \"" + input + "\" has its samples along dimension " +

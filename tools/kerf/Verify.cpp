@@ -156,15 +156,16 @@ static void widenSlack(std::vector<Piece> &pieces,
   }
 }
 
-/// What rounding decides is no fault of a program. A gradient that is 0 but for
-/// rounding (of a key's bias, of a bias in front of BatchNorm) is what rounding
-/// left of it, and an optimizer that divides it by its own size moves the
-/// parameter by that. An index (ArgMax, TopK) or a bool (Greater) is a choice
-/// between numbers, which may be nearer to each other than rounding leaves
-/// them, and has no tolerance that could say so. So before a program is called
-/// wrong, the reference is run again with other roundings: each element of a
-/// parameter or state (a momentum shows the gradient itself), and of outputs
-/// that are no floats, may differ by as much as it moves. Others hardly move.
+/// A program is not wrong where rounding alone decides a result. Two cases: a
+/// gradient whose exact value is 0 (of a key's bias, of a bias in front of
+/// BatchNorm) consists of rounding errors, and an optimizer that divides it by
+/// its own size moves the parameter by a whole step in a random direction. An
+/// index (ArgMax, TopK) or a bool (Greater) is a choice between numbers that
+/// may be nearer to each other than their rounding errors, and no tolerance
+/// applies to it. So before a program is called wrong, the reference is run
+/// again with other roundings, and each element of a parameter, of a state (a
+/// momentum shows the gradient itself) and of outputs that are no floats may
+/// differ by as much as the reference's moves. All others hardly move.
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &outputs,
                              std::vector<Pair> &parameters,
@@ -252,8 +253,9 @@ static llvm::json::Object toJson(const FirstDifference &first) {
   return object;
 }
 
-/// Rows without -v: the first that differ; those that are equal, or of many the
-/// ones that are furthest from the reference.
+/// How many outputs are listed without -v: at most kRows that differ, and all
+/// that are equal; if these are more than kRows, the kFurthest of them that are
+/// furthest from the reference.
 static constexpr size_t kRows = 8, kFurthest = 3;
 
 static void printDifferences(llvm::ArrayRef<Difference> differences,

@@ -4,6 +4,7 @@
 #include "../SpellFlags.h"
 #include "Progress.h"
 
+#include "kerf/Format/StepScalars.h"
 #include "kerf/Pipelines/Exposure.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
@@ -175,22 +176,22 @@ int64_t Program::numSteps() const {
 bool Program::setStepScalar(const kerf_tensor_info_t &info,
                             rt::HostTensor &input) {
   std::string name = info.name;
-  if (!optimizer || name.compare(0, 6, "train.") != 0)
+  if (!optimizer || !isStepScalar(name))
     return false;
   auto t = static_cast<double>(stepNumber + 1);
   if (info.dtype == KERF_F32) {
     auto value = static_cast<float>(
-        name == "train.learning_rate" ? optimizer->learningRate
-        : name == "train.loss_scale"  ? kLossScale
-        : name == "train.gradient_weight"
+        name == kLearningRateInput ? optimizer->learningRate
+        : name == kLossScaleInput  ? kLossScale
+        : name == kGradientWeightInput
             ? (stepNumber == 0 ? 1 : 1 - optimizer->option("dampening"))
-        : name == "train.bias_correction_1"
+        : name == kBiasCorrection1Input
             ? 1 - std::pow(optimizer->option("beta1"), t)
             : 1 - std::pow(optimizer->option("beta2"), t));
     std::memcpy(input.data.data(), &value, sizeof(value));
   } else {
-    int64_t value = name == "train.seed" ? static_cast<int64_t>(options.seed)
-                                         : stepNumber + 1;
+    int64_t value = name == kSeedInput ? static_cast<int64_t>(options.seed)
+                                       : stepNumber + 1;
     std::memcpy(input.data.data(), &value, sizeof(value));
   }
   return true;

@@ -1,8 +1,8 @@
 //===- WhatIf.cpp - kerf plan --what-if -----------------------------------===//
 //
-// The same command again with other values of a few of its flags, each a
-// compilation of its own down to memory that is laid out, so that a row is what
-// `kerf plan` with these flags would say.
+// Runs the same command again with other values of a few of its flags. Each is
+// a compilation of its own, up to the layout of memory, so that a row says
+// exactly what `kerf plan` with these flags would say.
 //
 //===----------------------------------------------------------------------===//
 #include "../SpellFlags.h"

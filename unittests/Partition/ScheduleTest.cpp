@@ -77,7 +77,7 @@ private:
     });
   }
 
-  /// What the verifier of plans and the levels of StepParts.h let through.
+  /// What the verifier of plans and the levels of StageFunctions.h let through.
   bool mayFlow(const Node &a, const Node &b) const {
     if (a.stage == b.stage)
       return false;

@@ -209,7 +209,7 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
       if (factor.kind == FactorKind::Parallel && !found)
         return op->emitOpError("parallel factor ") << id << " in no result";
     }
-  // What is no tensor cannot be a part of a sum.
+  // What is no tensor cannot be a partial sum.
   bool leavesParts = llvm::any_of(rule.factors, [](const Factor &factor) {
     return factor.kind == FactorKind::Reduction;
   });

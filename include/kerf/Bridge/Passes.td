@@ -18,7 +18,7 @@ def DistToShard : Pass<"kerf-dist-to-shard", "::mlir::ModuleOp"> {
     - a partitioned program of one stage becomes one function on local types,
       `dist` collectives those of `shard`.
 
-    A linalg op that leaves parts of a sum is annotated with the sharding of the
+    A linalg op that leaves partial sums is annotated with the sharding of the
     sum, which `shard-partition` adds up behind the op. What `shard` cannot say is
     an error at the op that says it: sub-axes, parts that are not equal, a partial
     sum that is used as one, stages, micro-batches, started collectives, priorities.

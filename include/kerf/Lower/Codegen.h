@@ -97,11 +97,6 @@ struct TargetInfo {
   std::vector<std::string> features; ///< enabled ones, as LLVM names them
 };
 
-/// Resolves "host"; an error at `loc` for an unknown CPU, or one without
-/// SSE4.1.
-mlir::FailureOr<TargetInfo> resolveTarget(mlir::Location loc,
-                                          llvm::StringRef cpu);
-
 /// A compiled program.
 struct Program {
   TargetInfo target;

@@ -88,6 +88,8 @@ struct PlanOptions {
   llvm::StringMap<int64_t> batchDims;
   /// Micro-batches per step; nothing: search where there are stages.
   std::optional<int64_t> microBatches;
+  /// What the caller calls the option that sets them, for messages.
+  std::string microBatchesOption = "micro-batches";
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
   /// Chunks of each stage in an interleaved schedule, at least 2; nothing: 2 or
@@ -107,9 +109,6 @@ struct PlanOptions {
   /// Parts of a dimension may together be at most this many times as long as
   /// the dimension: 1.25 allows a quarter of padding.
   double maxPadding = 1.25;
-  /// Where there is no plan, search for the reason: one search for each reason
-  /// that is to be told apart.
-  bool findReasons = true;
 };
 
 /// One candidate and how it ended.
@@ -247,6 +246,9 @@ mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   const PlanOptions &options,
                                   PlanResult &result, std::string &message);
 
+/// The "schedule" of plan.json: kind, micro_batches, chunks if there are
+/// several. The kind is "none" where nothing is cut in time or into stages.
+llvm::json::Object scheduleToJson(const PlanResult &plan);
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
 llvm::json::Array valuesToJson(mlir::ModuleOp module, Zero zero);
 /// Which of them are parameters of the model: no constants, and no states that

@@ -17,25 +17,29 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace kerf::plan {
 
-/// The dimension of samples of each argument and result; -1: none. The size of
-/// a result's is a multiple of the number of samples.
-struct SampleAxes {
-  std::vector<int64_t> arguments, results;
-};
+/// The axis of a dimension that inputs share, in each input by name; -1 in
+/// those that lack it. Outputs: only those that have it, where its size is a
+/// multiple of the number of samples.
+using AxesByName = llvm::StringMap<int64_t>;
 
-/// Where samples are in `large`, if it does with each what `small`, the same
-/// model of fewer samples (two at least), does; else nothing, and `why`, as
-/// "NODE: reason". Both are of one MLIRContext. Linear in the ops and in the
-/// elements of constants. `batchDims`: as of BatchAnalysis.
-std::optional<SampleAxes>
-sameForEachSample(mlir::func::FuncOp small, mlir::func::FuncOp large,
-                  const llvm::StringMap<int64_t> &batchDims, std::string &why);
+/// Empty, or why the dimension is not that of samples: in some input another
+/// dimension is, and rows of anything but samples may see each other.
+std::string whyNoSamples(mlir::func::FuncOp function, const AxesByName &inputs);
+
+/// Empty, with the `outputs` that have the dimension, if `large` does with each
+/// sample what `small`, the same model of fewer samples (two at least), does,
+/// and the dimension is where samples are; else why not, as "NODE: reason".
+/// Both are of one MLIRContext. Linear in the ops and in the elements of
+/// constants. `batchDims`: as of BatchAnalysis.
+std::string whyNotSameForEachSample(mlir::func::FuncOp small,
+                                    mlir::func::FuncOp large,
+                                    const llvm::StringMap<int64_t> &batchDims,
+                                    const AxesByName &inputs,
+                                    AxesByName &outputs);
 
 } // namespace kerf::plan
 

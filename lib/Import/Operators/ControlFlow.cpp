@@ -1,10 +1,10 @@
 //===- ControlFlow.cpp - If, Loop, Scan -----------------------------------===//
 //
-// A branch that is known is imported where it stands; of one that is computed
-// both are, and the result is selected, which their purity allows. Loops are
-// unrolled: the number of iterations must follow from constants and shapes, so
-// each has its own copy of the body, and an iteration of one may give other
-// shapes than the next.
+// If the condition of an If is known, its branch is imported in place of the
+// If. Otherwise both branches are imported and the result is selected, which is
+// right since ops have no side effects. Loops are unrolled: the number of
+// iterations must follow from constants and shapes. Each iteration is a copy of
+// the body, so values may have another shape in each.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"

@@ -1,12 +1,12 @@
 //===- KeepState.cpp - the pass kerf-keep-state; see State.h --------------===//
 //
-// A pair is found in the function by the names of its result and argument. One
-// of equal types is assigned as it is. Of one that grows, the result must be
-// the argument with new positions behind it. With one new position the cache
-// has a place for it: the concatenation becomes a write at `state.position`.
-// With more (a prompt) the model goes on reading what is filled and what is new
-// side by side, as it was exported, and writes what is new into the cache
-// besides.
+// A pair is found in the function by the names of its result and argument. If
+// both have the same type, the result is assigned to the state. Else the state
+// grows, and the result must be the argument with new positions behind it. With
+// one new position the cache has room for it: the concatenation becomes a write
+// at `state.position`. With more (a prompt) the model still reads the filled
+// positions concatenated with the new ones, as it was exported, and the new
+// ones are also written into the cache.
 //
 // attention_mask and position_ids are computed from `state.position`, so a
 // caller cannot contradict what the cache holds.

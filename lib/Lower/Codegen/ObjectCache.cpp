@@ -16,7 +16,8 @@ using namespace llvm;
 
 namespace kerf::codegen {
 
-/// Of all files, and what is left of it when it is reached.
+/// The most bytes of all files together; pruning removes the files that were
+/// not used for the longest time until they fit.
 static constexpr uint64_t kMaxBytes = 256 << 20;
 static constexpr auto kUnusedFor = std::chrono::hours(30 * 24);
 

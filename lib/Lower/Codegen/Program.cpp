@@ -10,13 +10,11 @@
 #include "ObjectCache.h"
 #include "Structure.h"
 
+#include "kerf/Support/OnThreads.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/IR/LLVMContext.h"
-
-#include <atomic>
-#include <thread>
 
 using namespace mlir;
 
@@ -43,41 +41,23 @@ void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
                 const CodegenOptions &options) {
   ObjectCache cache(options.cache, target);
   bool isKept = !options.cache.folder.empty() && options.dumpDir.empty();
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t at; (at = next++) < units.size();) {
-      Unit &unit = *units[at];
-      auto object = isKept ? cache.compile(*unit.module, unit.optimise)
-                           : compileModule(*unit.module, target,
-                                           options.dumpDir, unit.optimise);
-      if (object)
-        unit.object = std::move(*object);
-      else
-        unit.error = llvm::toString(object.takeError());
-      unit.module.reset();
-    }
-  };
-  size_t wanted = std::min<size_t>(std::max(options.threads, 1u), units.size());
-  std::vector<std::thread> threads;
-  for (size_t at = 1; at < wanted; ++at)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  forEachOnThreads(units.size(), options.threads, [&](size_t number) {
+    Unit &unit = *units[number];
+    auto object = isKept ? cache.compile(*unit.module, unit.optimise)
+                         : compileModule(*unit.module, target, options.dumpDir,
+                                         unit.optimise);
+    if (object)
+      unit.object = std::move(*object);
+    else
+      unit.error = llvm::toString(object.takeError());
+    unit.module.reset();
+  });
   cache.prune();
 }
 
 } // namespace
 
 } // namespace kerf::codegen
-
-FailureOr<kerf::TargetInfo> kerf::resolveTarget(Location loc,
-                                                llvm::StringRef cpu) {
-  auto target = codegen::resolve(cpu);
-  if (!target)
-    return emitError(loc) << llvm::toString(target.takeError());
-  return target->info;
-}
 
 FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
                                               const CodegenOptions &options) {

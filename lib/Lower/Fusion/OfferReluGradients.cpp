@@ -62,7 +62,8 @@ private:
     return value;
   }
 
-  /// What the group reads as `value`, if it is an argument of its body.
+  /// The operand of the group that `value` is in its body, if it is an argument
+  /// there; else null.
   static Value inputOf(exec::GroupOp group, Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument ? group.getInputs()[argument.getArgNumber()] : Value();

@@ -4,7 +4,7 @@
 // each tensor, then the number of all blocks; then for each tensor the
 // addresses of its buffers in the kernel's order, and its number of elements. A
 // block finds its tensor by bisection over the first blocks: at most 12 reads,
-// equal for all its threads. A buffer with the parts of a sum has one address;
+// equal for all its threads. A buffer with partial sums has one address;
 // each part begins as many elements behind the one before as the tensor has.
 //
 //===----------------------------------------------------------------------===//

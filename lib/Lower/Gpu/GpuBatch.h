@@ -9,7 +9,7 @@
 // many elements they have (docs/Cuda.md, Batches). Extents in the table are 64
 // bits wide, indices within a chunk 32.
 //
-// An input may be parts of a sum, one behind the other (gradients of biases,
+// An input may be partial sums, one behind the other (gradients of biases,
 // whose rows are added up in parts): an element then adds its parts in order.
 //
 // Invariant: an element is computed as in the original kernel, except for the
@@ -29,7 +29,7 @@ namespace kerf::cuda {
 /// tensors of a table.
 constexpr int64_t kBatchChunk = 16384, kBatchThreads = 256,
                   kBatchMembers = 4096;
-/// The most parts of a sum.
+/// The most partial sums.
 constexpr int64_t kBatchParts = 32;
 
 /// The kernel on tensors of kBatchChunk elements and on scalars, added to

@@ -13,15 +13,14 @@
 #include "../Codegen/Structure.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/Support/OnThreads.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
-#include <atomic>
 #include <map>
-#include <thread>
 
 using namespace mlir;
 using namespace kerf;
@@ -59,26 +58,15 @@ mlir::gpu::GPUModuleOp addModule(ModuleOp holder, Location loc,
 
 void compileAll(std::vector<std::unique_ptr<Entry>> &entries,
                 const GpuOptions &options) {
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t at; (at = next++) < entries.size();) {
-      Entry &entry = *entries[at];
-      auto ptx = compileToPtx(*entry.code, options.dumpDir);
-      if (ptx)
-        entry.ptx = std::move(*ptx);
-      else
-        entry.error = llvm::toString(ptx.takeError());
-      entry.code.reset();
-    }
-  };
-  size_t wanted =
-      std::min<size_t>(std::max(options.threads, 1u), entries.size());
-  std::vector<std::thread> threads;
-  for (size_t at = 1; at < wanted; ++at)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  forEachOnThreads(entries.size(), options.threads, [&](size_t number) {
+    Entry &entry = *entries[number];
+    auto ptx = compileToPtx(*entry.code, options.dumpDir);
+    if (ptx)
+      entry.ptx = std::move(*ptx);
+    else
+      entry.error = llvm::toString(ptx.takeError());
+    entry.code.reset();
+  });
 }
 
 /// How a kernel is launched.
@@ -93,8 +81,9 @@ exec::GpuKernelAttr launchOf(exec::KernelOp kernel, const Entry &entry,
       bytes, kernel.getArgumentTypes().size(), {}, entry.launch.canFail, batch);
 }
 
-/// How the code of a call is launched: on its buffers in order, or on those of
-/// its epilogue, the last of which is written.
+/// How the code of a call is launched. Its arguments are the buffers of the
+/// call in order, or, where it computes the epilogue alone, the buffers of the
+/// epilogue, of which the last is written.
 exec::GpuKernelAttr launchOf(exec::LibraryCallInterface call,
                              const Entry &entry) {
   exec::CallBuffers buffers(call);

@@ -18,7 +18,8 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// `value` as one element per channel, if that is what it is.
+/// `value` as a vector of one element per channel; null if its shape is not
+/// that, up to dimensions of size 1 in front.
 static Value perChannel(OpBuilder &builder, Value value, int64_t channels) {
   RankedTensorType type = typeOf(value);
   if (type.getRank() == 0 || type.getNumElements() != channels ||

@@ -40,9 +40,8 @@ static void mergeUses(func::FuncOp function) {
   });
 }
 
-/// Copies a source whose value is assigned to another source, since each is
-/// read before either is written; and one that is returned, before it is
-/// written.
+/// Copies the value of a source that is assigned to another source or returned,
+/// since the source itself may be written before that.
 static void copyMovedSources(func::FuncOp function) {
   auto separate = [](OpOperand &use) {
     Value value = use.get();

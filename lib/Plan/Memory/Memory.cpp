@@ -31,25 +31,26 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-Part StageMemory::partOf(Operation *op) const {
-  auto phasePart = [&] {
+StageFunction StageMemory::functionOf(Operation *op) const {
+  auto functionOfPhase = [&] {
     switch (dist::getPhase(op)) {
     case dist::Phase::Prologue:
-      return Parts::Prologue;
+      return StageFunctions::Prologue;
     case dist::Phase::Forward:
-      return parts.forward(chunkOf(op));
+      return functions.forward(chunkOf(op));
     case dist::Phase::BackwardInput:
     case dist::Phase::BackwardWeight:
-      return map.stages == 1 ? parts.forward() : parts.backward(chunkOf(op));
+      return map.stages == 1 ? functions.forward()
+                             : functions.backward(chunkOf(op));
     case dist::Phase::Update:
-      return parts.update();
+      return functions.update();
     }
-    return parts.forward();
+    return functions.forward();
   };
   if (isWhole)
-    return parts.forward();
-  Part part = phasePart();
-  return part == joined ? parts.update() : part;
+    return functions.forward();
+  StageFunction which = functionOfPhase();
+  return which == joined ? functions.update() : which;
 }
 
 CostClass StageMemory::classOf(Operation *op) const {
@@ -59,12 +60,12 @@ CostClass StageMemory::classOf(Operation *op) const {
 }
 
 void StageMemory::listRuns() {
-  SmallVector<bool> has(parts.count(), false);
+  SmallVector<bool> has(functions.count(), false);
   for (Operation &op : function.getBody().front())
     if (!isa<SourceOpInterface>(op) && isHere(&op) && !isConstant(&op) &&
         !isTerminator(&op))
-      has[partOf(&op)] = true;
-  runs = StageRuns(map.schedule, parts, stage, has);
+      has[functionOf(&op)] = true;
+  runs = StageRuns(map.schedule, functions, stage, has);
 }
 
 /// What is received or loaded comes in the order in which ops read it.
@@ -73,7 +74,7 @@ void StageMemory::listArrivals() {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isTerminator(&op))
       continue;
-    auto &list = arrivals[partOf(&op)];
+    auto &list = arrivals[functionOf(&op)];
     for (Value operand : op.getOperands()) {
       Operation *def = rootOf(operand).getDefiningOp();
       if (!def || (!isa<SourceOpInterface>(def) && !isHere(def)))
@@ -84,7 +85,7 @@ void StageMemory::listArrivals() {
 
 int64_t StageMemory::arrivalOf(Value value, int64_t run) const {
   return StageRuns::arrivalAt(run,
-                              arrivals[runs.all()[run].part].lookup(value));
+                              arrivals[runs.all()[run].which].lookup(value));
 }
 
 void StageMemory::addSlot(int64_t bytes, int64_t first, int64_t last) {
@@ -98,7 +99,7 @@ void StageMemory::findViews() {
            (isWhole || !isa<dist::AccumulateOp>(op));
   };
   auto areTogether = [&](Operation *a, Operation *b) {
-    return isHere(a) && isHere(b) && partOf(a) == partOf(b);
+    return isHere(a) && isHere(b) && functionOf(a) == functionOf(b);
   };
   auto isMoved = [&](OpOperand &use) { return moves(use); };
   Block &block = function.getBody().front();
@@ -110,12 +111,12 @@ void StageMemory::findViews() {
 }
 
 void StageMemory::formGroups() {
-  std::set<Part> used;
+  std::set<StageFunction> used;
   for (const StageRuns::Run &run : runs.all())
-    used.insert(run.part);
-  for (Part part : used) {
+    used.insert(run.which);
+  for (StageFunction which : used) {
     auto isInPart = [&](Operation *op) {
-      return isHere(op) && partOf(op) == part;
+      return isHere(op) && functionOf(op) == which;
     };
     auto isKnown = [&](Operation *op) { return isConstant(op); };
     auto isMoved = [&](OpOperand &use) {
@@ -129,7 +130,7 @@ void StageMemory::formGroups() {
       return bytes(value) / elementBytes(type);
     };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
-    orders[part].form(
+    orders[which].form(
         function.getBody().front(),
         {isInPart, views, isKnown, isInSlot, isMoved, elements, bytes});
   }
@@ -146,7 +147,7 @@ void StageMemory::chooseKept() {
   auto isSum = [&](Operation *op) {
     return isa<dist::AccumulateOp>(op) && map.microBatches > 1;
   };
-  std::vector<llvm::SetVector<Value>> needed(parts.count());
+  std::vector<llvm::SetVector<Value>> needed(functions.count());
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isTerminator(&op))
@@ -154,24 +155,25 @@ void StageMemory::chooseKept() {
     for (OpOperand &use : op.getOpOperands())
       if (Operation *def = makerHere(use.get());
           def && !isConstant(def) && !isSum(def) &&
-          partOf(def) != partOf(&op) && !isMadeBefore(use) &&
+          functionOf(def) != functionOf(&op) && !isMadeBefore(use) &&
           !isSummedInChunks(use))
-        needed[partOf(&op)].insert(use.get());
+        needed[functionOf(&op)].insert(use.get());
   }
   llvm::DenseSet<Value> known;
-  for (Part part = 0; part < parts.count(); ++part) {
-    if (needed[part].empty())
+  for (StageFunction which = 0; which < functions.count(); ++which) {
+    if (needed[which].empty())
       continue;
     auto isReceived = [&](Value value) {
       Operation *def = value.getDefiningOp();
       return def && !isa<SourceOpInterface>(def) && !isHere(def);
     };
-    // What another stage sends is there if ops of the part read it, too.
+    // A received value needs not be kept if ops of this function read it, too.
     auto isFree = [&](Value value) {
       Operation *def = value.getDefiningOp();
       if (isReceived(value))
         return llvm::any_of(value.getUsers(), [&](Operation *user) {
-          return !isTerminator(user) && isHere(user) && partOf(user) == part;
+          return !isTerminator(user) && isHere(user) &&
+                 functionOf(user) == which;
         });
       return !def || isa<SourceOpInterface>(def) || isConstant(def);
     };
@@ -181,8 +183,8 @@ void StageMemory::chooseKept() {
       Operation *op = value.getDefiningOp();
       for (Value operand : op->getOperands()) {
         auto source = operand.getDefiningOp<SourceOpInterface>();
-        if ((part == parts.update() && source && source.isMutable()) ||
-            (parts.runsOnce(partOf(op)) != parts.runsOnce(part) &&
+        if ((which == functions.update() && source && source.isMutable()) ||
+            (functions.runsOnce(functionOf(op)) != functions.runsOnce(which) &&
              (isa<BlockArgument>(operand) || !batch.isOfStep(operand))))
           return false;
       }
@@ -191,11 +193,11 @@ void StageMemory::chooseKept() {
     auto bytes = [&](Value value) -> int64_t {
       return known.contains(value) ? 0 : graph.sharedBytes(solution, value);
     };
-    KeptProblem problem{SmallVector<Value>(needed[part].getArrayRef()), isFree,
+    KeptProblem problem{SmallVector<Value>(needed[which].getArrayRef()), isFree,
                         canRepeat, bytes};
     for (Value value : chooseKeptValues(problem)) {
       Kept &own = kept[rootOf(value)];
-      own.part = part;
+      own.which = which;
       if (known.insert(value).second)
         own.bytes += graph.sharedBytes(solution, value);
     }
@@ -207,7 +209,8 @@ void StageMemory::chooseKept() {
 bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
   Operation *def = value.getDefiningOp();
   if (!isa<dist::AccumulateOp>(user) || isView(user) || !def || !isHere(def) ||
-      partOf(def) != partOf(user) || classOf(def) == CostClass::Convolution)
+      functionOf(def) != functionOf(user) ||
+      classOf(def) == CostClass::Convolution)
     return false;
   return llvm::none_of(orderOf(def).togetherWith(def), [&](Operation *op) {
     return classOf(op) == CostClass::Convolution;
@@ -236,7 +239,8 @@ bool StageMemory::readsInOrder(Operation *def, Value input) const {
   return true;
 }
 
-/// An input of the kernel of `def`, of its size, that is not read afterwards.
+/// The input over which the kernel of `def` may write: one of the same size
+/// that nothing reads afterwards; null if there is none.
 Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
   if (orderOf(def).isCall(def))
@@ -254,7 +258,7 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
       return !isTerminator(user) && isHere(user) &&
              (isView(user) ||
-              (partOf(user) == partOf(def) && timeOf(user) <= time));
+              (functionOf(user) == functionOf(def) && timeOf(user) <= time));
     });
   };
   auto diesHere = [&](Value root) {
@@ -276,21 +280,22 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
 }
 
 /// The function of another stage that takes the value of `def` for a use.
-Part StageMemory::receiverPart(Operation *user, Operation *def) const {
+StageFunction StageMemory::receivingFunction(Operation *user,
+                                             Operation *def) const {
   if (map.chunks == 1) // it goes on in the phase in which it was made
-    return dist::getPhase(def) == dist::Phase::Forward ? parts.forward()
-                                                       : parts.backward();
+    return dist::getPhase(def) == dist::Phase::Forward ? functions.forward()
+                                                       : functions.backward();
   switch (dist::getPhase(user)) {
   case dist::Phase::Forward:
-    return parts.forward(chunkOf(user));
+    return functions.forward(chunkOf(user));
   case dist::Phase::BackwardInput:
   case dist::Phase::BackwardWeight:
-    return parts.backward(chunkOf(user));
+    return functions.backward(chunkOf(user));
   case dist::Phase::Prologue:
   case dist::Phase::Update:
     break;
   }
-  return parts.update();
+  return functions.update();
 }
 
 void StageMemory::addSource(Operation *op) {
@@ -345,20 +350,21 @@ void StageMemory::addValue(Value value) {
     return;
   int64_t bytes = graph.sharedBytes(solution, value);
   bool isGradient = false;
-  SmallVector<int64_t, 4> first(parts.count()), last(parts.count());
-  SmallVector<bool, 4> used(parts.count(), false), isCalled = used;
-  auto note = [&](Part part, int64_t time) {
-    first[part] = used[part] ? std::min(first[part], time) : time;
-    last[part] = used[part] ? std::max(last[part], time) : time;
-    used[part] = true;
+  SmallVector<int64_t, 4> first(functions.count()), last(functions.count());
+  SmallVector<bool, 4> used(functions.count(), false), isCalled = used;
+  auto note = [&](StageFunction which, int64_t time) {
+    first[which] = used[which] ? std::min(first[which], time) : time;
+    last[which] = used[which] ? std::max(last[which], time) : time;
+    used[which] = true;
   };
   bool isSum = def && isa<dist::AccumulateOp>(def);
   if (madeHere && !isSum)
-    note(partOf(def), makeTime(def) + isGathered(value));
+    note(functionOf(def), makeTime(def) + isGathered(value));
   SmallVector<Value> all = {value};
   llvm::append_range(all, aliases.lookup(value));
   bool isUsedHere = false, isOutput = false, isRead = false, isInParts = false;
-  std::map<int64_t, Part> receivers; // with the first function that reads it
+  std::map<int64_t, StageFunction>
+      receivers; // with the first function that reads it
   for (Value alias : all)
     for (OpOperand &use : alias.getUses()) {
       Operation *user = use.getOwner();
@@ -369,7 +375,7 @@ void StageMemory::addValue(Value value) {
       }
       if (!isHere(user)) {
         if (madeHere) {
-          Part reader = receiverPart(user, def);
+          StageFunction reader = receivingFunction(user, def);
           auto [known, isNew] =
               receivers.insert({map.placeOf(user) % map.stages, reader});
           known->second = std::min(known->second, reader);
@@ -389,10 +395,10 @@ void StageMemory::addValue(Value value) {
       if ((isView(user) && !moveOf.contains(&use)) ||
           isAddedInPlace(value, user))
         continue;
-      note(partOf(user), readTime(use));
+      note(functionOf(user), readTime(use));
       for (int64_t time : copyTimes(user))
-        note(partOf(user), time);
-      isCalled[partOf(user)] |= orderOf(user).isCall(user);
+        note(functionOf(user), time);
+      isCalled[functionOf(user)] |= orderOf(user).isCall(user);
       isRead |= !madeHere || !orderOf(def).isTogether(def, user);
     }
   bool isReceived = def && !isSource && !madeHere;
@@ -404,10 +410,11 @@ void StageMemory::addValue(Value value) {
     memory.gradients += aligned(bytes); // a view where it is none
     return;
   }
-  // The sum of one micro-batch is that itself, which is kept for the update.
+  // With one micro-batch the sum is its operand, and that is what is kept for
+  // the update.
   if (isSum && madeHere && !kept.count(value))
     return;
-  // Parts of a sum over micro-batches are summed before they are sent.
+  // Partial sums over micro-batches are summed before they are sent.
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
       (isReceived || isInParts || !receivers.empty())) {
     if (isReceived)
@@ -421,22 +428,24 @@ void StageMemory::addValue(Value value) {
     for (int64_t each = 0; each < count; ++each)
       visit(each);
   };
-  // The functions for which it is kept may read only what they compute from it.
+  // A function for which the value is kept may have no op that reads it, only
+  // ops that read what the function computes from it.
   if (auto own = kept.find(value); own != kept.end())
-    note(own->second.part, 0);
+    note(own->second.which, 0);
   // The first and last run that reads micro-batch `each`; of a value that each
   // micro-batch makes the update reads only the last.
   auto readRuns = [&](int64_t each) {
     std::pair<int64_t, int64_t> found = {lastRun, 0};
-    for (Part part = 0; part < parts.count(); ++part) {
-      if (!used[part] || (part == parts.update() && !batch.isOfStep(value) &&
-                          each != map.microBatches - 1))
+    for (StageFunction which = 0; which < functions.count(); ++which) {
+      if (!used[which] ||
+          (which == functions.update() && !batch.isOfStep(value) &&
+           each != map.microBatches - 1))
         continue;
-      int64_t run = runs.runOf(part, each);
+      int64_t run = runs.runOf(which, each);
       found = {std::min(found.first, run), std::max(found.second, run)};
-      if (batch.isOfStep(value) && !parts.runsOnce(part))
+      if (batch.isOfStep(value) && !functions.runsOnce(which))
         found.second =
-            std::max(found.second, runs.runOf(part, map.microBatches - 1));
+            std::max(found.second, runs.runOf(which, map.microBatches - 1));
     }
     return found;
   };
@@ -447,13 +456,13 @@ void StageMemory::addValue(Value value) {
       return;
     }
     for (int64_t number = 0; number <= lastRun; ++number)
-      if (used[runs.all()[number].part])
+      if (used[runs.all()[number].which])
         addSlot(bytes, arrivalOf(value, number), StageRuns::timeOf(number));
     return;
   }
   if (isReceived || kept.count(value) || !receivers.empty() || isOutput) {
-    Part maker = madeHere ? partOf(def) : parts.forward();
-    // What is rounded to be kept is sent as it was made.
+    StageFunction maker = madeHere ? functionOf(def) : functions.forward();
+    // If a rounded copy is kept, other stages are still sent the value itself.
     int64_t rounded = kept.lookup(value).bytes;
     bool isRounded = rounded > 0 && rounded < bytes && !receivers.empty();
     forEachMicroBatch([&](int64_t each) {
@@ -471,34 +480,34 @@ void StageMemory::addValue(Value value) {
         end = begin;
       }
       for (auto [receiver, taker] : receivers)
-        end = std::max(end, parts.runsOnce(maker)
+        end = std::max(end, functions.runsOnce(maker)
                                 ? StageRuns::timeOf(lastRun)
                                 : runs.heldUntil(receiver, maker, taker, each));
       addSlot(bytes, begin, end);
     });
     return;
   }
-  for (Part part = 0; part < parts.count(); ++part) {
-    if (!used[part])
+  for (StageFunction which = 0; which < functions.count(); ++which) {
+    if (!used[which])
       continue;
-    bool isMaker = madeHere && partOf(def) == part;
+    bool isMaker = madeHere && functionOf(def) == which;
     if (isMaker)
       if (SmallVector<int64_t> copies = copyTimes(def); !copies.empty()) {
         for (int64_t time : copies)
-          scratch(part, time - 1, time + 1, bytes, isGradient);
+          scratch(which, time - 1, time + 1, bytes, isGradient);
         continue;
       }
-    int64_t begin = first[part], end = last[part] + 1;
+    int64_t begin = first[which], end = last[which] + 1;
     if (!isMaker && madeHere) {
       // Recomputed inside the kernels that read it.
-      if (!isCalled[part])
+      if (!isCalled[which])
         continue;
       --begin;
-    } else if (isMaker && begin < last[part]) {
+    } else if (isMaker && begin < last[which]) {
       if (Value over = overwritten(def, begin, bytes))
         ++begin;
     }
-    scratch(part, begin, end, bytes, isGradient);
+    scratch(which, begin, end, bytes, isGradient);
   }
 }
 

@@ -1,8 +1,8 @@
 //===- Moves.cpp - what collectives read and write ------------------------===//
 //
-// A value that is used in another layout than the one that it is held in is
-// there twice while it is brought there, and in the other layout until the last
-// use that wants that.
+// A use may want a value in another layout than the one in which it is held.
+// Both copies are in memory while the collective runs, and the copy in the new
+// layout stays until its last use.
 //
 //===----------------------------------------------------------------------===//
 #include "../Model/Terminator.h"
@@ -41,7 +41,7 @@ int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
   return isSlice ? 0 : after; // a slice is read in place
 }
 
-/// Whether a value is made in another buffer than the one that is shared.
+/// Whether uses share the value in another layout, in a buffer of its own.
 bool StageMemory::isGathered(Value value) const {
   auto shared = graph.sharedLayout(solution, value);
   return shared &&
@@ -106,7 +106,8 @@ std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   }
   std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
   for (Operation *user : op->getUsers()) {
-    if (isTerminator(user) || !isHere(user) || partOf(user) != partOf(op))
+    if (isTerminator(user) || !isHere(user) ||
+        functionOf(user) != functionOf(op))
       continue;
     auto [first, last] = readTimes(user);
     times = {std::min(times.first, first), std::max(times.second, last)};
@@ -116,13 +117,13 @@ std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
 
 /// As partition's kerf-insert-reshards: what a parameter becomes is the same
 /// for all micro-batches, so it is made in front of them.
-Part StageMemory::partOfMove(OpOperand &use) const {
+StageFunction StageMemory::functionOfMove(OpOperand &use) const {
   Operation *op = use.getOwner();
   bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
   if (isSource && batch.isTraining() && map.microBatches > 1 &&
       !graph.isOfPass(use) && !dist::runsOncePerStep(dist::getPhase(op)))
-    return Parts::Prologue;
-  return partOf(op);
+    return StageFunctions::Prologue;
+  return functionOf(op);
 }
 
 void StageMemory::listMoves() {
@@ -142,11 +143,11 @@ void StageMemory::listMoves() {
         bytes = filledFor(use);
       if (bytes == 0)
         continue;
-      Part part = isFilled ? partOf(&op) : partOfMove(use);
-      bool isOnce =
-          parts.runsOnce(part) || dist::runsOncePerStep(dist::getPhase(&op));
+      StageFunction which = isFilled ? functionOf(&op) : functionOfMove(use);
+      bool isOnce = functions.runsOnce(which) ||
+                    dist::runsOncePerStep(dist::getPhase(&op));
       std::optional<StepPass> pass = graph.getZero().passOf(use);
-      int readers = isFilled ? 4 + part
+      int readers = isFilled ? 4 + which
                     : pass   ? 2 + static_cast<int>(*pass)
                              : isOnce;
       auto [entry, isNew] = known.try_emplace(
@@ -155,9 +156,9 @@ void StageMemory::listMoves() {
           moved.size());
       if (isNew)
         moved.push_back(
-            {bytes, part, part, batch.isOfStep(use.get()) && !pass});
+            {bytes, which, which, batch.isOfStep(use.get()) && !pass});
       Move &move = moved[entry->second];
-      move.readIn = std::max(move.readIn, partOf(&op));
+      move.readIn = std::max(move.readIn, functionOf(&op));
       moveOf[&use] = entry->second;
     }
   }
@@ -167,7 +168,8 @@ void StageMemory::timeMoves() {
   for (Operation &op : function.getBody().front())
     for (OpOperand &use : op.getOpOperands()) {
       auto found = moveOf.find(&use);
-      if (found == moveOf.end() || moved[found->second].part != partOf(&op))
+      if (found == moveOf.end() ||
+          moved[found->second].which != functionOf(&op))
         continue;
       auto [first, last] = readTimes(&op);
       Move &move = moved[found->second];
@@ -177,7 +179,7 @@ void StageMemory::timeMoves() {
   // Of several for one op the last is made right before it.
   std::map<std::pair<int, int64_t>, int64_t> behind;
   for (Move &move : llvm::reverse(moved)) {
-    int64_t &count = behind[{move.part, move.first}];
+    int64_t &count = behind[{move.which, move.first}];
     move.made = move.first - 1 - count;
     count = std::min(count + 2, kTicks - 4);
   }
@@ -199,9 +201,9 @@ int64_t StageMemory::makeTime(Operation *def) const {
   return timeOf(def);
 }
 
-/// When what only moves elements is made, if several ops of its function read
-/// it: each has a copy of its own (lowering's kerf-sink-shape-ops). Otherwise
-/// empty.
+/// If several ops of its function read an op that only moves elements, each has
+/// a copy of it (lowering's kerf-sink-shape-ops): when each copy is made. Empty
+/// for all other ops.
 SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
   auto isMove = [&](Operation *each) {
     return !isView(each) && each->getNumOperands() == 1 && movesOrCasts(each) &&
@@ -214,8 +216,8 @@ SmallVector<int64_t> StageMemory::copyTimes(Operation *op) const {
   while (!stack.empty())
     for (OpOperand &use : stack.pop_back_val()->getUses()) {
       Operation *user = use.getOwner();
-      if (isTerminator(user) || !isHere(user) || partOf(user) != partOf(op) ||
-          moves(use))
+      if (isTerminator(user) || !isHere(user) ||
+          functionOf(user) != functionOf(op) || moves(use))
         return {};
       if (isView(user) || orderOf(op).isTogether(op, user))
         stack.push_back(user);
@@ -241,27 +243,27 @@ bool StageMemory::isBehindMove(Value view) const {
 
 void StageMemory::addMoves() {
   for (const Move &move : moved) {
-    if (move.part == move.readIn) {
+    if (move.which == move.readIn) {
       if (move.last >= 0)
-        scratch(move.part, move.made, move.last + 1, move.bytes);
+        scratch(move.which, move.made, move.last + 1, move.bytes);
       continue;
     }
     int64_t count = move.isOfStep ? 1 : map.microBatches;
     for (int64_t each = 0; each < count; ++each) {
-      bool isToEnd = move.isOfStep && move.readIn != parts.update();
-      addSlot(move.bytes, StageRuns::timeOf(runs.runOf(move.part, each)),
+      bool isToEnd = move.isOfStep && move.readIn != functions.update();
+      addSlot(move.bytes, StageRuns::timeOf(runs.runOf(move.which, each)),
               StageRuns::timeOf(runs.runOf(
                   move.readIn, isToEnd ? map.microBatches - 1 : each)));
     }
   }
-  // What is shared in another layout is made in its own first.
+  // A value whose uses share another layout exists in its own layout first.
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isView(&op))
       continue;
     for (Value result : op.getResults())
       if (isGathered(result))
-        scratch(partOf(&op), timeOf(&op), timeOf(&op) + 2,
+        scratch(functionOf(&op), timeOf(&op), timeOf(&op) + 2,
                 graph.localBytes(solution, result));
   }
 }

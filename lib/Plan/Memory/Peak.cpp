@@ -23,18 +23,18 @@ static int64_t packedBytes(ArrayRef<ArenaBuffer> buffers) {
 /// The function that partition makes one with the update when it runs last
 /// (kerf-join-updates): gradients are then summed over devices behind it, and
 /// neither sends anything to another stage.
-std::optional<Part> StageMemory::joinedWithUpdate() {
+std::optional<StageFunction> StageMemory::joinedWithUpdate() {
   ArrayRef<StageRuns::Run> all = runs.all();
-  if (isWhole || all.size() < 2 || all.back().part != parts.update())
+  if (isWhole || all.size() < 2 || all.back().which != functions.update())
     return std::nullopt;
-  Part last = all[all.size() - 2].part;
-  if (last == Parts::Prologue)
+  StageFunction last = all[all.size() - 2].which;
+  if (last == StageFunctions::Prologue)
     return std::nullopt;
   bool sumsGradients = false;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         isTerminator(&op) ||
-        (partOf(&op) != last && partOf(&op) != parts.update()))
+        (functionOf(&op) != last && functionOf(&op) != functions.update()))
       continue;
     auto isSent = [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -54,12 +54,12 @@ std::optional<Part> StageMemory::joinedWithUpdate() {
 
 PlanResult::Memory StageMemory::run() {
   addAll();
-  if (std::optional<Part> part = joinedWithUpdate()) {
+  if (std::optional<StageFunction> which = joinedWithUpdate()) {
     StageMemory both(graph, solution, function, map, stage, constants,
                      partsOfSums);
-    both.joined = part;
+    both.joined = which;
     both.addAll();
-    buffers[parts.update()] = std::move(both.buffers[parts.update()]);
+    buffers[functions.update()] = std::move(both.buffers[functions.update()]);
   }
   int64_t max = 0, gradients = 0;
   for (std::vector<Buffer> &list : buffers) {

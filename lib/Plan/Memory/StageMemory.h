@@ -33,8 +33,8 @@ struct Buffer {
 
 /// A value that one function of the stage leaves for later ones.
 struct Kept {
-  Part part = 0;     ///< the last that reads it
-  int64_t bytes = 0; ///< fewer than the value's if it is rounded before
+  StageFunction which = 0; ///< the last that reads it
+  int64_t bytes = 0;       ///< fewer than the value's if it is rounded before
 };
 
 class StageMemory {
@@ -45,10 +45,10 @@ public:
               const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums)
       : graph(graph), batch(graph.getBatch()), solution(solution),
         function(function), map(map), stage(stage), constants(constants),
-        partsOfSums(partsOfSums), parts{map.chunks},
+        partsOfSums(partsOfSums), functions{map.chunks},
         isWhole(map.stages == 1 && map.microBatches == 1),
-        orders(parts.count()), arrivals(parts.count()), buffers(parts.count()) {
-  }
+        orders(functions.count()), arrivals(functions.count()),
+        buffers(functions.count()) {}
 
   PlanResult::Memory run();
 
@@ -57,17 +57,17 @@ private:
   /// function for the first use that wants it, held until the last.
   struct Move {
     int64_t bytes;
-    Part part;
+    StageFunction which;
     /// The last function that reads it; behind its own it is in a slot.
-    Part readIn;
+    StageFunction readIn;
     /// Made once, before the first micro-batch, and the same for all.
     bool isOfStep;
     /// When the first and the last use read it, and when it is made.
     int64_t first = std::numeric_limits<int64_t>::max(), last = -1, made = 0;
   };
 
-  Part partOf(mlir::Operation *op) const;
-  std::optional<Part> joinedWithUpdate();
+  StageFunction functionOf(mlir::Operation *op) const;
+  std::optional<StageFunction> joinedWithUpdate();
   bool isHere(mlir::Operation *op) const {
     return map.placeOf(op) % map.stages == stage;
   }
@@ -80,7 +80,7 @@ private:
   mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
   bool moves(mlir::OpOperand &use) const;
   const FunctionOrder &orderOf(mlir::Operation *op) const {
-    return orders[partOf(op)];
+    return orders[functionOf(op)];
   }
   /// What is gathered for an op is so in the instants before.
   int64_t timeOf(mlir::Operation *op) const {
@@ -98,14 +98,14 @@ private:
   bool isMadeBefore(mlir::OpOperand &use) const {
     auto move = moveOf.find(&use);
     return move != moveOf.end() &&
-           moved[move->second].part != partOf(use.getOwner());
+           moved[move->second].which != functionOf(use.getOwner());
   }
   int64_t makeTime(mlir::Operation *def) const;
   llvm::SmallVector<int64_t> copyTimes(mlir::Operation *op) const;
   /// Whether a view shows what a collective gives.
   bool isBehindMove(mlir::Value view) const;
   bool isAddedInPlace(mlir::Value value, mlir::Operation *user) const;
-  /// Whether the use adds parts of a sum in another chunk of the stage: they
+  /// Whether the use adds partial sums in another chunk of the stage: they
   /// are summed over micro-batches first, each in its chunk.
   bool isSummedInChunks(mlir::OpOperand &use) const {
     return map.chunks > 1 && map.microBatches > 1 &&
@@ -123,18 +123,19 @@ private:
   void formGroups();
   void listMoves();
   void timeMoves();
-  Part partOfMove(mlir::OpOperand &use) const;
+  StageFunction functionOfMove(mlir::OpOperand &use) const;
   void chooseKept();
-  Part receiverPart(mlir::Operation *user, mlir::Operation *def) const;
+  StageFunction receivingFunction(mlir::Operation *user,
+                                  mlir::Operation *def) const;
   void addSource(mlir::Operation *op);
   void addConstant(mlir::Operation *op);
   void addValue(mlir::Value value);
   void addMoves();
   void addSlot(int64_t bytes, int64_t first, int64_t last);
   int64_t gradientsAtPeak(llvm::ArrayRef<Buffer> list) const;
-  void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
+  void scratch(StageFunction which, int64_t begin, int64_t end, int64_t bytes,
                bool isGradient = false) {
-    buffers[part].push_back({begin, end, aligned(bytes), isGradient});
+    buffers[which].push_back({begin, end, aligned(bytes), isGradient});
   }
 
   const Graph &graph;
@@ -145,22 +146,23 @@ private:
   int64_t stage;
   const llvm::DenseSet<mlir::Operation *> &constants;      ///< and sources
   const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums; ///< StageBytes.h
-  const Parts parts;
-  bool isWhole;               ///< all is one function
-  std::optional<Part> joined; ///< one function with the update
+  const StageFunctions functions;
+  bool isWhole;                        ///< all is one function
+  std::optional<StageFunction> joined; ///< one function with the update
   Views views;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
       aliases;                       ///< of roots
-  std::vector<FunctionOrder> orders; ///< by part
+  std::vector<FunctionOrder> orders; ///< by function
   StageRuns runs;
   /// Inputs and received values of each function, in their order.
   std::vector<llvm::DenseMap<mlir::Value, int64_t>> arrivals;
   std::vector<Move> moved;
   llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
-  /// Roots of values in slots, and the last part of the stage that reads them.
+  /// Roots of values in slots, and the last function of the stage that reads
+  /// them.
   llvm::DenseMap<mlir::Value, Kept> kept;
   mutable llvm::DenseSet<mlir::Value> given; ///< written over
-  std::vector<std::vector<Buffer>> buffers;  ///< by part
+  std::vector<std::vector<Buffer>> buffers;  ///< by function
   std::vector<ArenaBuffer> slots;            ///< live at times of StageRuns
   PlanResult::Memory memory;
 };

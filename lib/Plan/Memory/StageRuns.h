@@ -16,77 +16,86 @@ namespace kerf::plan {
 /// comes through them: the prologue, the forward functions of the chunks, the
 /// backward functions of the chunks from the last to the first, the update.
 /// With one stage the backward pass is part of the forward function.
-using Part = int;
+using StageFunction = int;
 
 /// The functions of a stage that holds so many chunks of the model.
-struct Parts {
+struct StageFunctions {
   int64_t chunks = 1;
 
-  static constexpr Part Prologue = 0;
-  Part forward(int64_t chunk = 0) const { return static_cast<Part>(1 + chunk); }
-  Part backward(int64_t chunk = 0) const {
-    return static_cast<Part>(2 * chunks - chunk);
+  static constexpr StageFunction Prologue = 0;
+  StageFunction forward(int64_t chunk = 0) const {
+    return static_cast<StageFunction>(1 + chunk);
   }
-  Part update() const { return static_cast<Part>(2 * chunks + 1); }
+  StageFunction backward(int64_t chunk = 0) const {
+    return static_cast<StageFunction>(2 * chunks - chunk);
+  }
+  StageFunction update() const {
+    return static_cast<StageFunction>(2 * chunks + 1);
+  }
   int count() const { return update() + 1; }
 
-  bool isForward(Part part) const { return 1 <= part && part <= chunks; }
-  bool isBackward(Part part) const { return chunks < part && part < update(); }
-  bool runsOnce(Part part) const {
-    return part == Prologue || part == update();
+  bool isForward(StageFunction which) const {
+    return 1 <= which && which <= chunks;
+  }
+  bool isBackward(StageFunction which) const {
+    return chunks < which && which < update();
+  }
+  bool runsOnce(StageFunction which) const {
+    return which == Prologue || which == update();
   }
   /// Of a forward or backward function.
-  int64_t chunkOf(Part part) const {
-    return isForward(part) ? part - 1 : 2 * chunks - part;
+  int64_t chunkOf(StageFunction which) const {
+    return isForward(which) ? which - 1 : 2 * chunks - which;
   }
 };
 
 class StageRuns {
 public:
   struct Run {
-    Part part;
+    StageFunction which;
     int64_t microBatch;
   };
 
   StageRuns() = default;
-  /// `has`: by part, which functions the stage has; it always runs its forward
-  /// functions.
-  StageRuns(const cost::Schedule &schedule, Parts parts, int64_t stage,
-            llvm::ArrayRef<bool> has);
+  /// `has`: by number, which functions the stage has; it always runs its
+  /// forward functions.
+  StageRuns(const cost::Schedule &schedule, StageFunctions functions,
+            int64_t stage, llvm::ArrayRef<bool> has);
 
   llvm::ArrayRef<Run> all() const { return runs; }
   int64_t last() const { return static_cast<int64_t>(runs.size()) - 1; }
-  /// The run of `part` on a micro-batch; prologue and update run once, for any
-  /// micro-batch. If the stage lacks the function: run 0 for a prologue, else
-  /// the last run.
-  int64_t runOf(Part part, int64_t microBatch) const;
+  /// The run of a function on a micro-batch; prologue and update run once, for
+  /// any micro-batch. If the stage lacks the function: run 0 for a prologue,
+  /// else the last run.
+  int64_t runOf(StageFunction which, int64_t microBatch) const;
   /// When a run works and sends, and when the value of this number among those
   /// that it takes is there.
   static int64_t timeOf(int64_t run) { return run * kTimes + kTimes - 1; }
   static int64_t arrivalAt(int64_t run, int64_t number) {
     return run * kTimes + number;
   }
-  /// The last time that what a run of `part` sends must outlive: in training a
+  /// The last time that what a run of `which` sends must outlive: in training a
   /// message comes back that the receiver sent behind taking it (in its run of
   /// `taker`), in front of a later run (lib/Partition/HoldSends.cpp).
-  int64_t heldUntil(int64_t receiver, Part part, Part taker,
+  int64_t heldUntil(int64_t receiver, StageFunction which, StageFunction taker,
                     int64_t microBatch) const;
 
 private:
   static constexpr int64_t kTimes = int64_t(1) << 24; ///< more than values
 
   /// Where a stage's list has a forward or backward run; -1: nowhere.
-  int64_t placeOf(int64_t stage, Part part, int64_t microBatch) const {
-    return places[stage][part * numMicroBatches + microBatch];
+  int64_t placeOf(int64_t stage, StageFunction which,
+                  int64_t microBatch) const {
+    return places[stage][which * numMicroBatches + microBatch];
   }
 
-  Parts parts;
+  StageFunctions functions;
   int64_t stage = 0, numStages = 1, numMicroBatches = 0;
   bool isTraining = false;
   std::vector<Run> runs;
-  /// By part and micro-batch; -1: there is none.
+  /// By function and micro-batch; -1: there is none.
   std::vector<int64_t> numbers;
-  /// By stage, part and micro-batch, in training.
+  /// By stage, function and micro-batch, in training.
   std::vector<std::vector<int64_t>> places;
 };
 

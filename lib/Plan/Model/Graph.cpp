@@ -355,7 +355,7 @@ void Graph::addOp(Operation *op) {
   CostTable table = CostTable::zeros(choices->strategies.size());
   for (auto [index, totals] : llvm::enumerate(choices->totals))
     table.set(index, levelsOf(totals.seconds, 0, 0, runsOf(op)));
-  // What every device fills by itself is no part of a sum.
+  // What every device fills by itself is no partial sum.
   for (OpOperand &operand : op->getOpOperands())
     if (isFilledInPlace(operand))
       for (auto [index, layout] :
@@ -495,7 +495,8 @@ SmallVector<StepPass> Graph::passesOf(Value value) const {
 void Graph::addPass(Value value, StepPass pass) {
   ValueNode from = providerOf(value, false);
   std::vector<LayoutId> all = layoutsOf(value);
-  // What no axis of data parallelism can cut is read as it is.
+  // A value that no axis of data parallelism can cut needs no gathering: its
+  // own layouts are read.
   for (LayoutId layout : *from.layouts)
     if (!llvm::is_contained(all, layout))
       all.push_back(layout);

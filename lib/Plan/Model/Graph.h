@@ -256,7 +256,7 @@ private:
   /// is; none: a choice of its own is never stored in less.
   std::optional<int64_t> leastStored(mlir::Value source,
                                      int64_t bytesPerElement);
-  /// Whether what a reader may want, but for parts of sums, are all choices of
+  /// Whether what a reader may want, but for partial sums, are all choices of
   /// what it reads.
   bool mayAllBeOwn(LayoutList own, LayoutList wanted);
   void addEstimate();

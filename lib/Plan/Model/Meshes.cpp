@@ -179,7 +179,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     }
     if (name == "mb") {
       set.error = "option mesh: axis name \"mb\" is reserved for "
-                  "micro-batches, expected option micro-batches=N";
+                  "micro-batches, expected option " +
+                  options.microBatchesOption + "=N";
       return set;
     }
     AxisRole role = name == "dp"   ? AxisRole::Batch
@@ -199,15 +200,15 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   }
   if (options.microBatches && *options.microBatches > 1) {
     if (!canMicroBatch) {
-      set.error =
-          "option micro-batches: the model cannot be cut along its batch" +
-          (whyNot.empty() ? "" : ": " + whyNot.str());
+      set.error = "option " + options.microBatchesOption +
+                  ": the model cannot be cut along its batch" +
+                  (whyNot.empty() ? "" : ": " + whyNot.str());
       return set;
     }
     if (batchSize % *options.microBatches != 0) {
-      set.error =
-          "option micro-batches: " + std::to_string(*options.microBatches) +
-          " does not divide the batch of " + std::to_string(batchSize);
+      set.error = "option " + options.microBatchesOption + ": " +
+                  std::to_string(*options.microBatches) +
+                  " does not divide the batch of " + std::to_string(batchSize);
       return set;
     }
   }
@@ -272,7 +273,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     set.error = "option schedule: interleaved takes a multiple of the " +
                 std::to_string(*fixedStages) + " stages as micro-batches, " +
                 (options.microBatches
-                     ? "option micro-batches is " +
+                     ? "option " + options.microBatchesOption + " is " +
                            std::to_string(*options.microBatches)
                      : "of which none divides the batch" +
                            (canMicroBatch ? " of " + std::to_string(batchSize)

@@ -4,6 +4,7 @@
 #include "kerf/Plan/BatchAnalysis.h"
 
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -228,18 +229,43 @@ std::string Comparison::run() {
 }
 } // namespace
 
-std::optional<SampleAxes>
-kerf::plan::sameForEachSample(func::FuncOp small, func::FuncOp large,
-                              const llvm::StringMap<int64_t> &batchDims,
-                              std::string &why) {
+static StringRef nameIn(Attribute attr) {
+  return cast<StringAttr>(attr).getValue();
+}
+
+std::string kerf::plan::whyNoSamples(func::FuncOp function,
+                                     const AxesByName &inputs) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto input = inputs.find(nameIn(function.getArgAttr(i, kNameAttr)));
+    if (input == inputs.end() || input->second < 0)
+      continue;
+    auto samples = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimAttr);
+    if (!samples || samples.getInt() != input->second)
+      return "it does not count samples, and the rows of anything else may "
+             "have to do with each other";
+  }
+  return "";
+}
+
+std::string
+kerf::plan::whyNotSameForEachSample(func::FuncOp small, func::FuncOp large,
+                                    const llvm::StringMap<int64_t> &batchDims,
+                                    const AxesByName &inputs,
+                                    AxesByName &outputs) {
   Comparison comparison(small, large, batchDims);
-  why = comparison.run();
-  if (!why.empty())
-    return std::nullopt;
-  SampleAxes axes;
-  for (Value argument : large.getArguments())
-    axes.arguments.push_back(comparison.axisOf(argument));
-  for (Value result : large.getBody().front().getTerminator()->getOperands())
-    axes.results.push_back(comparison.axisOf(result));
-  return axes;
+  if (std::string why = comparison.run(); !why.empty())
+    return why;
+  for (BlockArgument argument : large.getArguments()) {
+    StringRef name =
+        nameIn(large.getArgAttr(argument.getArgNumber(), kNameAttr));
+    auto input = inputs.find(name);
+    if (input == inputs.end() || input->second != comparison.axisOf(argument))
+      return "input \"" + name.str() + "\" is not one of samples along it";
+  }
+  Operation *end = large.getBody().front().getTerminator();
+  for (OpOperand &result : end->getOpOperands())
+    if (int64_t axis = comparison.axisOf(result.get()); axis >= 0)
+      outputs[nameIn(
+          large.getResultAttr(result.getOperandNumber(), kNameAttr))] = axis;
+  return "";
 }

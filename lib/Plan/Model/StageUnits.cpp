@@ -17,9 +17,10 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Only tensors are sent: what makes another value and what uses it are in one
-/// stage, and so are the units between them. So are those from the first that
-/// reads state to the one that writes it in inference.
+/// Merges units that must be in one stage, with all units between them, since
+/// stages are contiguous: the maker and the users of a value that is no tensor,
+/// which cannot be sent; in inference, the first reader of a state and its
+/// writer.
 static std::vector<SmallVector<Operation *>>
 joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
   DenseMap<Operation *, size_t> unitOf;

@@ -134,8 +134,9 @@ private:
     return blocks;
   }
 
-  /// Axes of the mesh, outermost first; Batch axes that may cut any factor cut
-  /// what others have left, so that gathering them is gathering neighbours.
+  /// Axes of the mesh, outermost first. Batch axes that may cut any factor come
+  /// last, so that they cut the blocks that other axes leave, and an all-gather
+  /// over them joins neighbouring blocks.
   std::vector<size_t> axesInOrder() const {
     std::vector<size_t> order(mesh.roles.size());
     std::iota(order.begin(), order.end(), 0);

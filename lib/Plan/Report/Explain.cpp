@@ -1,9 +1,10 @@
 //===- Explain.cpp - what each choice of one op would cost ----------------===//
 //
-// The candidate of the plan found is solved once more for each choice: all
-// others of the op are forbidden, then the way is that of the search, with
-// stages cut and memory kept, but without a cutoff, since what is asked is by
-// how much others cost more. The Problem is as it was when this ends.
+// The candidate of the plan that was found is solved once more for each choice
+// of the op, with all its other choices forbidden. Stages are cut and the
+// memory limit is kept as in the search, but no cutoff applies, since the
+// question is how much more the other choices cost. Afterwards the Problem is
+// as it was.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Plan/Explain.h"
@@ -39,7 +40,8 @@ static SmallVector<Value> valuesOf(func::FuncOp function) {
   return values;
 }
 
-/// Without the number of a value that is not the first of its name.
+/// The name without its `#NUMBER`, which all but the first value of a name
+/// have.
 static StringRef baseOf(StringRef name) {
   auto [base, number] = name.rsplit('#');
   bool isNumber = !number.empty() && llvm::all_of(number, llvm::isDigit);
@@ -53,8 +55,8 @@ static std::string quoted(ArrayRef<std::string> names, size_t max = 8) {
   return text + (names.size() > max ? " and others" : "");
 }
 
-/// Of the ops that a node became, in the pass of its first, the one that
-/// computes most.
+/// The value of the op with the most operations among those that were made of
+/// one node and run in the same phase as `first`, the first of them.
 static Value mainOf(Value first, func::FuncOp function,
                     const ValueNames &names) {
   Operation *found = first.getDefiningOp();
@@ -70,8 +72,8 @@ static Value mainOf(Value first, func::FuncOp function,
   return found->getResult(0);
 }
 
-/// Which value `name` means: one that is called so, or an output of the
-/// function. Null and a message if there is none. `anyNumber`: for a name with
+/// The value that has this name, or the output of the function that has it;
+/// null and a message if there is none. `anyNumber`: for a name with
 /// a number, the first value of the name will do.
 static Value findValue(func::FuncOp function, const ValueNames &names,
                        StringRef name, bool anyNumber, std::string &message) {
@@ -154,7 +156,7 @@ static int64_t bytesAround(Graph &graph, const Solution &solution,
     for (StepPass pass : graph.passesOf(moved))
       shares += graph.passCostOf(solution, moved, pass).shares;
   };
-  // Uses that want one layout share what brings it there.
+  // Uses that want the same layout share one reshard.
   std::set<std::tuple<void *, LayoutId, int64_t>> wanted;
   auto countUse = [&](OpOperand &use) {
     if (isAssignTarget(use) || graph.isFilledInPlace(use) ||
@@ -338,7 +340,7 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
     one.ownBytes = bytesAround(*found.graph, found.solved.solution, value);
   }
   isAlone = false;
-  // Of choices that cost the same the one that was taken is in front.
+  // Among choices of equal cost the one that was taken comes first.
   llvm::stable_sort(result.choices, [](const ExplainedChoice &a,
                                        const ExplainedChoice &b) {
     auto key = [](const ExplainedChoice &each) {

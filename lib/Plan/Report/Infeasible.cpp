@@ -1,9 +1,9 @@
 //===- Infeasible.cpp - why there is no plan ------------------------------===//
 //
 // Constraints are dropped one after another: first all limits, then hints, then
-// each limit alone. The smallest plan that any of the searches came upon is
-// told, with what it is predicted to take. Each search has a limit of a few
-// seconds; nothing is reported that it has not proven.
+// each limit alone. The message names the smallest plan that any of the
+// searches has found, with its predicted memory. Each search has a limit of a
+// few seconds; nothing is reported that it has not proven.
 //
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"
@@ -197,7 +197,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       anyNumber.microBatches.reset();
       if (options.microBatches.value_or(1) > 1 &&
           tryPlan(anyNumber) == Trial::Found) {
-        result.message = "option micro-batches: the model cannot be cut into " +
+        result.message = "option " + options.microBatchesOption +
+                         ": the model cannot be cut into " +
                          std::to_string(*options.microBatches) +
                          " along its batch" + notes +
                          "\nnote: there are plans with other numbers of them";

@@ -30,8 +30,8 @@ using namespace kerf;
 using namespace kerf::plan;
 namespace json = llvm::json;
 
-/// Of a whole plan.json: what is read here, and what it tells its readers
-/// besides.
+/// All keys of a plan.json: those that are read here, and those that are only
+/// for people and other tools.
 static constexpr StringRef kPlanKeys[] = {"schema",    "mesh",
                                           "mesh_axes", "devices",
                                           "schedule",  "values",
@@ -251,8 +251,8 @@ LogicalResult Reader::readGathered(StringRef name, Value value,
   return success();
 }
 
-/// An entry is there once, and what it has is of the kind that it should be.
-/// Sizes may be others: a plan is good for another batch.
+/// Each value has one entry, and each key of it the right type. The sizes of
+/// `shape` may differ from the model's: a plan also serves for another batch.
 LogicalResult Reader::checkEntry(StringRef name, const json::Object &entry,
                                  size_t rank) {
   auto isSize = [](const json::Value &value) {
@@ -353,7 +353,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   return success();
 }
 
-/// A plan that was edited or made elsewhere may not let parts of a sum pass
+/// A plan that was edited or made elsewhere may not let partial sums pass
 /// where a search does not: the program would give NaN where the model gives
 /// infinity.
 LogicalResult Reader::checkParts(Operation *op) {

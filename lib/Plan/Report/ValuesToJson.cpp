@@ -1,4 +1,4 @@
-//===- ValuesToJson.cpp - the "values" of plan.json; see PlanJson.cpp -----===//
+//===- ValuesToJson.cpp - parts of plan.json; see PlanJson.cpp ------------===//
 #include "../Model/Graph.h"
 #include "../WriteBack.h"
 #include "PureCuts.h"
@@ -78,6 +78,18 @@ json::Array kerf::plan::valuesToJson(ModuleOp module, Zero zero) {
         {"sharding",
          shardingText(function.getResultAttr(index, dist::kSharding))}});
   return values;
+}
+
+json::Object kerf::plan::scheduleToJson(const PlanResult &plan) {
+  bool hasStages = plan.stages.size() > 1;
+  StringRef kind = "none";
+  if (hasStages || (plan.isTraining && plan.microBatches > 1))
+    kind = cost::toString(plan.isTraining ? plan.schedule
+                                          : cost::ScheduleKind::Forward);
+  json::Object schedule{{"kind", kind}, {"micro_batches", plan.microBatches}};
+  if (plan.chunks > 1)
+    schedule["chunks"] = plan.chunks;
+  return schedule;
 }
 
 json::Array kerf::plan::parameterNames(ModuleOp module) {

@@ -36,7 +36,7 @@ std::vector<size_t> Cutter::balance(std::vector<size_t> cuts) const {
     std::vector<cost::StageTimes> times(places);
     std::vector<double> once(candidate.stages, 0);
     for (size_t place = 0; place < places; ++place) {
-      auto work = [&](Part part) {
+      auto work = [&](StepPart part) {
         return before[part][cuts[place + 1]] - before[part][cuts[place]];
       };
       times[place].forward = cost::toPicoseconds(work(Forward) / each);

@@ -14,9 +14,9 @@
 namespace kerf::plan::cutter {
 
 /// Parts of a step whose seconds are told apart.
-enum Part { Forward, Backward, Once, kParts };
+enum StepPart { Forward, Backward, Once, kParts };
 
-inline Part partOf(dist::Phase phase) {
+inline StepPart partOf(dist::Phase phase) {
   switch (phase) {
   case dist::Phase::Forward:
     return Forward;
@@ -30,7 +30,7 @@ inline Part partOf(dist::Phase phase) {
   return Once;
 }
 
-inline Part partOf(StepPass pass) {
+inline StepPart partOf(StepPass pass) {
   return pass == StepPass::Forward ? Forward : Backward;
 }
 
@@ -40,7 +40,7 @@ struct Load {
   cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
   cost::Int128 flops = 0;
 
-  void add(Part part, const Graph::OpCost &cost) {
+  void add(StepPart part, const Graph::OpCost &cost) {
     compute[part] += cost.computeSeconds;
     move[part] += cost.moveSeconds;
     shares += cost.shares;

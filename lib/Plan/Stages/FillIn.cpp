@@ -28,7 +28,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     if (first == units.size())
       return;
     int64_t maker = placeOf(units[first].ops.front());
-    Part part = partOf(graph.sharedPhase(value));
+    StepPart part = partOf(graph.sharedPhase(value));
     llvm::SmallDenseSet<int64_t> known = {maker % candidate.stages};
     for (int64_t place : otherPlaces(value, maker, placeOf))
       if (part != Once || known.insert(place % candidate.stages).second)
@@ -96,7 +96,7 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
                             std::vector<cost::StageTimes> &times) {
   std::vector<double> onceOf(candidate.stages, 0);
   for (auto [place, load, time] : llvm::enumerate(loads, times)) {
-    auto perMicroBatch = [&, &load = load](Part part) {
+    auto perMicroBatch = [&, &load = load](StepPart part) {
       return cost::toPicoseconds((load.compute[part] + load.move[part]) /
                                  static_cast<double>(micro));
     };

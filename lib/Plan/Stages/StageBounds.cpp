@@ -34,8 +34,8 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
       flops[i + 1] += static_cast<double>(wholeFlops(op));
       for (Value result : op->getResults())
         crossings.add(crossingOf(result, i, part(result), unitOf));
-      // A source that other stages also use is sent to them when it is
-      // assigned.
+      // When a source is assigned, its new value is sent to the other stages
+      // that use it.
       if (auto assign = dyn_cast<dist::AssignOp>(op))
         crossings.add(crossingOf(assign.getSource(), i,
                                  part(assign.getSource()), unitOf));

@@ -41,7 +41,7 @@ StageTraffic trafficOf(Graph &graph, const Solution &solution,
                        mlir::func::FuncOp function,
                        llvm::function_ref<int64_t(mlir::Operation *)> placeOf);
 
-/// Parts of sums of sums, which are summed over micro-batches before they leave
+/// Partial sums of sums, which are summed over micro-batches before they leave
 /// a stage, if they leave it; each with the bytes in which an element is sent,
 /// which may be those of a narrower type.
 llvm::DenseMap<mlir::Value, int64_t> partsOfSums(mlir::func::FuncOp function,

@@ -68,7 +68,6 @@ public:
   void cancel(Request &request) override;
   void progress() override;
   void sendControl(int64_t to, const std::string &message) override;
-  bool receiveControl(int64_t &from, std::string &message) override;
   void rest(int round) override;
   void finish(double seconds) override;
 
@@ -89,7 +88,6 @@ private:
   std::vector<char> controlBuffer;
   MpiRequest controlRequest = nullptr;
   std::list<Sending> sending;
-  std::deque<std::pair<int64_t, std::string>> control;
 };
 } // namespace
 
@@ -247,15 +245,6 @@ void MpiTransport::sendControl(int64_t to, const std::string &message) {
   check(mpi.Isend(s.message.data(), static_cast<int>(s.message.size()),
                   mpi.byte, static_cast<int>(to), 0, comm, &s.request),
         "MPI_Isend");
-}
-
-bool MpiTransport::receiveControl(int64_t &from, std::string &message) {
-  if (control.empty())
-    return false;
-  from = control.front().first;
-  message = std::move(control.front().second);
-  control.pop_front();
-  return true;
 }
 
 void MpiTransport::rest(int round) {

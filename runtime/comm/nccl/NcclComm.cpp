@@ -20,9 +20,7 @@ NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
       fault(spec.injection, r) {
   int64_t ranks = spec.mesh.numRanks();
   lanes.resize(world.lanes().size());
-  counts.collectives.resize(spec.collectives.size());
-  counts.sends.resize(spec.channels.size());
-  counts.receives.resize(spec.channels.size());
+  counts = countersOf(spec);
   sendEvents.resize(spec.channels.size());
   sent.resize(spec.channels.size());
   received = device.newEvent();

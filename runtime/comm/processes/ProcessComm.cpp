@@ -29,9 +29,7 @@ ProcessComm::ProcessComm(ProcessWorld &w, int64_t r)
   for (Channel &channel : channels)
     channel.ring.resize(
         static_cast<size_t>(std::max<int64_t>(1, spec.maxSends)));
-  counts.collectives.resize(prepared.size());
-  counts.sends.resize(spec.channels.size());
-  counts.receives.resize(spec.channels.size());
+  counts = countersOf(spec);
 }
 
 ProcessComm::~ProcessComm() {
@@ -291,12 +289,9 @@ void ProcessComm::receive(int64_t index, void *data, int64_t microBatch) {
   const ChannelHeader &offer = channel.incoming;
   if (offer.bytes != desc.bytes() || offer.microBatch != microBatch ||
       offer.number != number)
-    fail(Error(KERF_MISMATCH,
-               cat("channel ", index, ": rank ", peer, " sends ", offer.bytes,
-                   " bytes of micro-batch ", offer.microBatch, ", rank ", rank,
-                   " expects ", desc.bytes(), " bytes of micro-batch ",
-                   microBatch),
-               desc.node));
+    fail(offerMismatch(world.getSpec(), index,
+                       {peer, offer.bytes, offer.microBatch}, rank,
+                       microBatch));
   take(channel.dataRequest, tag + 1, data, static_cast<size_t>(offer.bytes));
   CommCounters::Entry &entry = counts.receives[index];
   ++entry.calls;

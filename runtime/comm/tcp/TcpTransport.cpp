@@ -311,15 +311,6 @@ void TcpTransport::progress() {
     }
 }
 
-bool TcpTransport::receiveControl(int64_t &from, std::string &message) {
-  if (control.empty())
-    return false;
-  from = control.front().first;
-  message = std::move(control.front().second);
-  control.pop_front();
-  return true;
-}
-
 void TcpTransport::rest(int round) {
   if (round < 20) {
     ::sched_yield();

@@ -34,7 +34,6 @@ public:
   void cancel(Request &request) override;
   void progress() override;
   void sendControl(int64_t to, const std::string &message) override;
-  bool receiveControl(int64_t &from, std::string &message) override;
   bool isLost(int64_t rank) const override { return peers[rank].lost; }
   void rest(int round) override;
   void finish(double seconds) override;
@@ -79,7 +78,6 @@ private:
 
   int64_t me;
   std::vector<Peer> peers;
-  std::deque<std::pair<int64_t, std::string>> control;
 };
 
 } // namespace kerf::rt

@@ -36,9 +36,7 @@ ThreadComm::ThreadComm(ThreadWorld &w, int64_t r)
   pending.reserve(prepared.size());
   received.resize(spec.channels.size());
   sent.resize(spec.channels.size());
-  counts.collectives.resize(prepared.size());
-  counts.sends.resize(spec.channels.size());
-  counts.receives.resize(spec.channels.size());
+  counts = countersOf(spec);
 }
 
 void ThreadComm::fail(Error error) {
@@ -263,12 +261,9 @@ void ThreadComm::receive(int64_t channel, void *data, int64_t microBatch) {
         channel, number);
   const Pipe::Offer &offer = pipe.ring[number % pipe.ring.size()];
   if (offer.bytes != desc.bytes() || offer.microBatch != microBatch)
-    fail(Error(KERF_MISMATCH,
-               cat("channel ", channel, ": rank ", pipe.from, " sends ",
-                   offer.bytes, " bytes of micro-batch ", offer.microBatch,
-                   ", rank ", rank, " expects ", desc.bytes(),
-                   " bytes of micro-batch ", microBatch),
-               desc.node));
+    fail(offerMismatch(spec, channel,
+                       {pipe.from, offer.bytes, offer.microBatch}, rank,
+                       microBatch));
   std::memcpy(data, offer.data, static_cast<size_t>(offer.bytes));
   pipe.taken.bump();
   CommCounters::Entry &entry = counts.receives[channel];

@@ -112,54 +112,43 @@ struct NormRows {
 
 } // namespace
 
-/// With h = (x - mean) r and g = dy scale: dx = r (g - mean(g) - h mean(g h)).
-KERF_VJP(LayerNormOp) {
-  SmallVector<Value> gradients(3);
-  Value dy = resultGradients[0];
+/// Of a norm y = h scale (+ bias) with h = c r, where r = 1 / sqrt(mean(c^2) +
+/// epsilon), and c = x - mean(x) in a layer norm, x in an RMS norm. With g = dy
+/// scale: dx = r (g - h mean(g h)), in a layer norm less r mean(g).
+template <typename Op>
+static Gradients normGradients(Op op, OpBuilder &builder, Value dy) {
+  constexpr bool isLayerNorm = std::is_same_v<Op, LayerNormOp>;
+  SmallVector<Value> gradients(op->getNumOperands());
   if (!dy)
     return gradients;
-  GradientBuilder b(builder, getLoc());
-  NormRows rows(b, getX(), static_cast<int64_t>(getDim()));
-  Value x = b.widen(getX()), g = b.widen(dy), scale = b.widen(getScale());
-  Value centred = b.sub(x, rows.mean(x));
-  Value r = b.rsqrt(
-      b.add(rows.mean(b.square(centred)), getEpsilon().convertToDouble()));
-  Value h = b.mul(centred, r);
-  if (isDifferentiable(getX())) {
+  GradientBuilder b(builder, op.getLoc());
+  NormRows rows(b, op.getX(), static_cast<int64_t>(op.getDim()));
+  Value x = b.widen(op.getX()), g = b.widen(dy), scale = b.widen(op.getScale());
+  Value c = isLayerNorm ? b.sub(x, rows.mean(x)) : x;
+  Value r =
+      b.rsqrt(b.add(rows.mean(b.square(c)), op.getEpsilon().convertToDouble()));
+  Value h = b.mul(c, r);
+  if (isDifferentiable(op.getX())) {
     Value s = b.mul(g, scale);
-    Value inner =
-        b.sub(b.sub(s, rows.mean(s)), b.mul(h, rows.mean(b.mul(s, h))));
+    Value centred = isLayerNorm ? b.sub(s, rows.mean(s)) : s;
+    Value inner = b.sub(centred, b.mul(h, rows.mean(b.mul(s, h))));
     gradients[0] = b.castLike(b.mul(r, inner), dy);
   }
-  if (isDifferentiable(getScale()))
-    gradients[1] =
-        b.castLike(b.unbroadcast(b.mul(g, h), getScale()), getScale());
-  if (isDifferentiable(getBias()))
-    gradients[2] = b.castLike(b.unbroadcast(g, getBias()), getBias());
+  auto ofParameter = [&](Value gradient, Value parameter) {
+    return b.castLike(b.unbroadcast(gradient, parameter), parameter);
+  };
+  if (isDifferentiable(op.getScale()))
+    gradients[1] = ofParameter(b.mul(g, h), op.getScale());
+  if constexpr (isLayerNorm)
+    if (isDifferentiable(op.getBias()))
+      gradients[2] = ofParameter(g, op.getBias());
   return gradients;
 }
-
-/// With h = x r and g = dy scale: dx = r (g - h mean(g h)).
+KERF_VJP(LayerNormOp) {
+  return normGradients(*this, builder, resultGradients[0]);
+}
 KERF_VJP(RMSNormOp) {
-  SmallVector<Value> gradients(2);
-  Value dy = resultGradients[0];
-  if (!dy)
-    return gradients;
-  GradientBuilder b(builder, getLoc());
-  NormRows rows(b, getX(), static_cast<int64_t>(getDim()));
-  Value x = b.widen(getX()), g = b.widen(dy), scale = b.widen(getScale());
-  Value r =
-      b.rsqrt(b.add(rows.mean(b.square(x)), getEpsilon().convertToDouble()));
-  Value h = b.mul(x, r);
-  if (isDifferentiable(getX())) {
-    Value s = b.mul(g, scale);
-    gradients[0] =
-        b.castLike(b.mul(r, b.sub(s, b.mul(h, rows.mean(b.mul(s, h))))), dy);
-  }
-  if (isDifferentiable(getScale()))
-    gradients[1] =
-        b.castLike(b.unbroadcast(b.mul(g, h), getScale()), getScale());
-  return gradients;
+  return normGradients(*this, builder, resultGradients[0]);
 }
 
 /// With n the norm and y = x / n: dx = (dy - n' sum(dy y)) / n, where n' =

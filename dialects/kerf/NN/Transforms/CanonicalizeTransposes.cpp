@@ -251,58 +251,79 @@ struct SinkBelowReduce : OpRewritePattern<ReduceOp> {
   }
 };
 
-/// softmax, log_softmax: their dimension is renumbered.
-template <typename Op> struct SinkBelowSoftmax : OpRewritePattern<Op> {
+/// f(transpose(x), ...) is transpose(g(x, ...)) where `onOriginal` builds g, of
+/// the same kind as f with its dimensions renumbered; null, with nothing built:
+/// not this f.
+template <typename Op, Value (*onOriginal)(Op, TransposeOp, PatternRewriter &)>
+struct SinkBelow : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().template getDefiningOp<TransposeOp>();
+    auto transpose = op->getOperand(0).template getDefiningOp<TransposeOp>();
     if (!transpose || isPlanned(op))
       return failure();
-    Value inner = Op::create(rewriter, op.getLoc(), transpose.getX(),
-                             transpose.getPerm()[op.getDim()]);
+    Value inner = onOriginal(op, transpose, rewriter);
+    if (!inner)
+      return failure();
     rewriter.replaceOp(
         op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
     return success();
   }
 };
 
+/// softmax, log_softmax.
+template <typename Op>
+Value softmaxOnOriginal(Op op, TransposeOp transpose,
+                        PatternRewriter &rewriter) {
+  return Op::create(rewriter, op.getLoc(), transpose.getX(),
+                    transpose.getPerm()[op.getDim()]);
+}
+
 /// A product with a matrix, and normalization, keep the other dimensions: if
 /// the last one stays last, the transpose passes.
-struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(MatmulOp op,
-                                PatternRewriter &rewriter) const override {
-    auto transpose = op.getLhs().getDefiningOp<TransposeOp>();
-    if (!transpose || isPlanned(op) || op.getTransposeLhs() ||
-        rankOf(op.getRhs()) != 2 || isSource(transpose.getX()) ||
-        transpose.getPerm().back() != rankOf(op.getLhs()) - 1)
-      return failure();
-    Value product = MatmulOp::create(rewriter, op.getLoc(), transpose.getX(),
-                                     op.getRhs(), false, op.getTransposeRhs());
-    rewriter.replaceOp(
-        op, makeTranspose(rewriter, op.getLoc(), product, transpose.getPerm()));
-    return success();
+Value matmulOnOriginal(MatmulOp op, TransposeOp transpose,
+                       PatternRewriter &rewriter) {
+  if (op.getTransposeLhs() || rankOf(op.getRhs()) != 2 ||
+      isSource(transpose.getX()) ||
+      transpose.getPerm().back() != rankOf(op.getLhs()) - 1)
+    return {};
+  return MatmulOp::create(rewriter, op.getLoc(), transpose.getX(), op.getRhs(),
+                          false, op.getTransposeRhs());
+}
+template <typename Op>
+Value normOnOriginal(Op op, TransposeOp transpose, PatternRewriter &rewriter) {
+  ArrayRef<int64_t> perm = transpose.getPerm();
+  for (size_t dim = op.getDim(); dim < perm.size(); ++dim)
+    if (perm[dim] != int64_t(dim))
+      return {};
+  SmallVector<Value> operands(op->getOperands());
+  operands[0] = transpose.getX();
+  return cloneWith(rewriter, op, operands, shapeOf(transpose.getX()));
+}
+
+Value padOnOriginal(PadOp op, TransposeOp transpose,
+                    PatternRewriter &rewriter) {
+  Integers low(op.getLow().size()), high(op.getLow().size());
+  for (auto [to, from] : llvm::enumerate(transpose.getPerm())) {
+    low[from] = op.getLow()[to];
+    high[from] = op.getHigh()[to];
   }
-};
-template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
-  LogicalResult matchAndRewrite(Op op,
-                                PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().template getDefiningOp<TransposeOp>();
-    if (!transpose || isPlanned(op))
-      return failure();
-    ArrayRef<int64_t> perm = transpose.getPerm();
-    for (size_t dim = op.getDim(); dim < perm.size(); ++dim)
-      if (perm[dim] != int64_t(dim))
-        return failure();
-    SmallVector<Value> operands(op->getOperands());
-    operands[0] = transpose.getX();
-    Value inner = cloneWith(rewriter, op, operands, shapeOf(transpose.getX()));
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner, perm));
-    return success();
+  return PadOp::create(rewriter, op.getLoc(), transpose.getX(), low, high,
+                       op.getValue());
+}
+
+Value sliceOnOriginal(SliceOp op, TransposeOp transpose,
+                      PatternRewriter &rewriter) {
+  size_t rank = op.getStarts().size();
+  Integers starts(rank), sizes(rank), strides(rank);
+  for (auto [to, from] : llvm::enumerate(transpose.getPerm())) {
+    starts[from] = op.getStarts()[to];
+    sizes[from] = op.getSizes()[to];
+    strides[from] = op.getStrides()[to];
   }
-};
+  return SliceOp::create(rewriter, op.getLoc(), transpose.getX(), starts, sizes,
+                         strides);
+}
 
 struct SinkBelowConcat : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -327,55 +348,16 @@ struct SinkBelowConcat : OpRewritePattern<ConcatOp> {
   }
 };
 
-struct SinkBelowPad : OpRewritePattern<PadOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(PadOp op,
-                                PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().getDefiningOp<TransposeOp>();
-    if (!transpose || isPlanned(op))
-      return failure();
-    Integers low(op.getLow().size()), high(op.getLow().size());
-    for (auto [to, from] : llvm::enumerate(transpose.getPerm())) {
-      low[from] = op.getLow()[to];
-      high[from] = op.getHigh()[to];
-    }
-    Value inner = PadOp::create(rewriter, op.getLoc(), transpose.getX(), low,
-                                high, op.getValue());
-    rewriter.replaceOp(
-        op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
-    return success();
-  }
-};
-
-struct SinkBelowSlice : OpRewritePattern<SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().getDefiningOp<TransposeOp>();
-    if (!transpose || isPlanned(op))
-      return failure();
-    size_t rank = op.getStarts().size();
-    Integers starts(rank), sizes(rank), strides(rank);
-    for (auto [to, from] : llvm::enumerate(transpose.getPerm())) {
-      starts[from] = op.getStarts()[to];
-      sizes[from] = op.getSizes()[to];
-      strides[from] = op.getStrides()[to];
-    }
-    Value inner = SliceOp::create(rewriter, op.getLoc(), transpose.getX(),
-                                  starts, sizes, strides);
-    rewriter.replaceOp(
-        op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
-    return success();
-  }
-};
-
 } // namespace
 
 void kerf::nn::populateTransposePatterns(RewritePatternSet &patterns) {
-  patterns.add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise,
-               SinkBelowReshape, FuseIntoMatmul, SinkBelowReduce,
-               SinkBelowSoftmax<SoftmaxOp>, SinkBelowSoftmax<LogSoftmaxOp>,
-               SinkBelowConcat, SinkBelowPad, SinkBelowSlice, SinkBelowMatmul,
-               SinkBelowNorm<LayerNormOp>, SinkBelowNorm<RMSNormOp>>(
-      patterns.getContext());
+  patterns
+      .add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise,
+           SinkBelowReshape, FuseIntoMatmul, SinkBelowReduce,
+           SinkBelow<SoftmaxOp, softmaxOnOriginal>,
+           SinkBelow<LogSoftmaxOp, softmaxOnOriginal>, SinkBelowConcat,
+           SinkBelow<PadOp, padOnOriginal>, SinkBelow<SliceOp, sliceOnOriginal>,
+           SinkBelow<MatmulOp, matmulOnOriginal>,
+           SinkBelow<LayerNormOp, normOnOriginal>,
+           SinkBelow<RMSNormOp, normOnOriginal>>(patterns.getContext());
 }

@@ -208,7 +208,8 @@ bool Matcher::matchMask(Operation *op, Value &next) {
   for (bool whereHolds : {false, true}) {
     auto number = splatOf(select.getOperand(whereHolds ? 1 : 2));
     Value rest = select.getOperand(whereHolds ? 2 : 1);
-    // What is added must drown the score as what is put in its place does.
+    // The number becomes a bias that is added to the score, so it must be so
+    // negative that the score no longer matters.
     if (number && holds(softmax, Precondition::HiddenDrowns, *number <= -1e9) &&
         isScores(rest))
       return addMask({{}, select.getOperand(0), *number, whereHolds, scores}) &&
@@ -226,9 +227,10 @@ static Value behindBroadcasts(Value mask) {
   return mask;
 }
 
-/// Whether a constant mask hides a whole row by more than a bias of the call's
-/// type can say: the softmax of the row is the same everywhere, but with what
-/// is below `lowest` raised to it, it would be that of the scores.
+/// Whether a constant mask hides a whole row by numbers that the bias's type
+/// cannot hold. Added to scores, such a number swallows them, so the softmax of
+/// the row is uniform. Raised to `lowest`, the lowest number of the type, it
+/// would not, and the softmax would be that of the scores.
 bool Matcher::losesRow(const Mask &mask) {
   bool condition = mask.condition != nullptr;
   Value from = behindBroadcasts(condition ? mask.condition : mask.value);

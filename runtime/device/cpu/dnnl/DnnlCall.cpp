@@ -325,6 +325,17 @@ void DnnlCall::flattenBatch(Shape &batch, int64_t &m) const {
   }
 }
 
+DnnlHandle<dnnl_primitive_attr_t> DnnlCall::mainAttributes(
+    const std::vector<PostOp> &mainOps,
+    const std::function<View(const Operand &)> &viewOfPostOp,
+    std::vector<BinaryPostOp> &binaries) const {
+  binaries.reserve(mainOps.size());
+  return makeAttributes(
+      mainOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
+      binaries);
+}
+
 bool DnnlCall::buildMatmul() {
   Shape batch = desc.batch;
   int64_t m = desc.m;
@@ -352,11 +363,7 @@ bool DnnlCall::buildMatmul() {
   auto viewOfPostOp = [&](const Operand &o) { return viewOf(o, dstDims); };
   std::vector<PostOp> mainOps = fusedOps(dst, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(mainOps.size());
-  auto attr = makeAttributes(
-      mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
-      binaries);
+  auto attr = mainAttributes(mainOps, viewOfPostOp, binaries);
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype),
                      dstDesc = descOf(dst, desc.dstDtype);

@@ -249,6 +249,12 @@ private:
   std::vector<PostOp>
   fusedOps(const View &dst,
            const std::function<View(const Operand &)> &viewOfPostOp);
+  /// The attributes of the main primitive, which computes these post-ops; those
+  /// with a second tensor are added to `binaries`, which refer to `mainOps`.
+  DnnlHandle<dnnl_primitive_attr_t>
+  mainAttributes(const std::vector<PostOp> &mainOps,
+                 const std::function<View(const Operand &)> &viewOfPostOp,
+                 std::vector<BinaryPostOp> &binaries) const;
   /// Chooses the main primitive; addMain() makes it the next step.
   bool create(const void *opDesc, dnnl_primitive_attr_t attr,
               const_dnnl_primitive_desc_t hint = nullptr);

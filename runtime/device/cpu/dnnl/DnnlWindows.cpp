@@ -56,11 +56,7 @@ bool DnnlCall::buildConv() {
     throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
   std::vector<PostOp> mainOps = fusedOps(y, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(mainOps.size());
-  auto attr = makeAttributes(
-      mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
-      binaries);
+  auto attr = mainAttributes(mainOps, viewOfPostOp, binaries);
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t xDesc = descOf(x, xType), yDesc = descOf(y, yType);
   dnnl_memory_desc_t plainWeights =
@@ -175,11 +171,7 @@ bool DnnlCall::buildPool() {
   };
   std::vector<PostOp> mainOps = fusedOps(dst, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(mainOps.size());
-  auto attr = makeAttributes(
-      mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
-      binaries);
+  auto attr = mainAttributes(mainOps, viewOfPostOp, binaries);
   dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
                      dstDesc = descOf(dst, desc.dstDtype);
   Shape dilates = minusOne(desc.dilations);

@@ -18,8 +18,8 @@ int64_t extent(const DnnTensor &t) {
 /// Channels of a long row: a power of two, so that every piece is aligned.
 constexpr int64_t rowChannels = 1024, longRow = int64_t(1) << 16;
 
-/// First element and number of the pieces of a row that are converted one by
-/// one: a long row, and what is left of it, which is never one element.
+/// The pieces in which a row is converted, as first element and count: a
+/// multiple of rowChannels, and the rest, which is never a single element.
 std::vector<std::pair<int64_t, int64_t>> castPieces(int64_t elements) {
   int64_t left = elements % rowChannels;
   if (elements < longRow || left == 0)

@@ -1,4 +1,4 @@
-//===- StepParts.h - the functions that a step falls into -------*- C++ -*-===//
+//===- StageFunctions.h - the functions of a step ---------------*- C++ -*-===//
 //
 // A stage's work in a step is divided into functions where it must wait for
 // other stages: prologue, forward, backward, update. Prologue and update are
@@ -17,8 +17,8 @@
 // step and are those of the whole stage.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LIB_PARTITION_STEPPARTS_H
-#define KERF_LIB_PARTITION_STEPPARTS_H
+#ifndef KERF_LIB_PARTITION_STAGEFUNCTIONS_H
+#define KERF_LIB_PARTITION_STAGEFUNCTIONS_H
 
 #include "kerf/Dist/Dist.h"
 
@@ -27,7 +27,7 @@
 namespace kerf {
 
 /// One function of a stage; ordered as a stage runs them for a micro-batch.
-struct Part {
+struct StageFunction {
   enum Kind { Prologue, Forward, Backward, Update };
   int64_t stage = 0;
   Kind kind = Forward;
@@ -39,42 +39,48 @@ struct Part {
   std::tuple<int64_t, Kind, int64_t, int64_t> order() const {
     return {stage, kind, kind == Backward ? -chunk : chunk, level};
   }
-  bool operator<(const Part &other) const { return order() < other.order(); }
-  bool operator==(const Part &other) const { return order() == other.order(); }
+  bool operator<(const StageFunction &other) const {
+    return order() < other.order();
+  }
+  bool operator==(const StageFunction &other) const {
+    return order() == other.order();
+  }
 };
 
-class StepParts {
+class StageFunctions {
 public:
-  StepParts(mlir::func::FuncOp main, const dist::Mesh &mesh);
+  StageFunctions(mlir::func::FuncOp main, const dist::Mesh &mesh);
 
   int64_t numStages() const { return stages; }
   int64_t numChunks() const { return chunks; }
   /// Whether the whole step is one function.
   bool isOneFunction() const { return oneFunction; }
-  /// The part in which an op is computed. Not for sources.
-  Part partOf(mlir::Operation *op) const { return parts.lookup(op); }
+  /// The function in which an op is computed. Not for sources.
+  StageFunction functionOf(mlir::Operation *op) const {
+    return functions.lookup(op);
+  }
   /// Whether a value differs between micro-batches: its layout says so, or ops
   /// whose sums stay within a micro-batch (dist.local_reduction) make it from
   /// such values.
   bool varies(mlir::Value value) const { return varying.contains(value); }
   /// Whether the op sums over micro-batches; else its result is its operand.
   bool isSum(dist::AccumulateOp op) const { return sums.contains(op); }
-  /// The part that sends a value to other stages or gives it to the caller: for
-  /// a sum over micro-batches the first part of the update.
-  Part senderOf(mlir::Value value) const;
-  std::string nameOf(const Part &part) const;
-  dist::Phase phaseOf(const Part &part) const;
+  /// The function that sends a value to other stages or gives it to the caller:
+  /// for a sum over micro-batches the first one of the update.
+  StageFunction senderOf(mlir::Value value) const;
+  std::string nameOf(const StageFunction &which) const;
+  dist::Phase phaseOf(const StageFunction &which) const;
 
 private:
-  Part::Kind kindOf(mlir::Operation *op) const;
+  StageFunction::Kind kindOf(mlir::Operation *op) const;
 
   int64_t stages = 1, chunks = 1;
   bool oneFunction = false, mergedBackward = false, training = false;
-  llvm::DenseMap<mlir::Operation *, Part> parts;
+  llvm::DenseMap<mlir::Operation *, StageFunction> functions;
   llvm::DenseSet<mlir::Operation *> sums;
   llvm::DenseSet<mlir::Value> varying;
 };
 
 } // namespace kerf
 
-#endif // KERF_LIB_PARTITION_STEPPARTS_H
+#endif // KERF_LIB_PARTITION_STAGEFUNCTIONS_H

@@ -1,10 +1,10 @@
-//===- StepParts.cpp - the functions that a step falls into ---------------===//
+//===- StageFunctions.cpp - the functions of a step -----------------------===//
 //
 // One scan in program order for the levels; a second one for assignments, which
 // wait for the last reader of the old value in their stage. Linear in the uses.
 //
 //===----------------------------------------------------------------------===//
-#include "StepParts.h"
+#include "StageFunctions.h"
 
 #include "kerf/Partition/OpSharding.h"
 
@@ -12,33 +12,33 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
 
-Part::Kind StepParts::kindOf(Operation *op) const {
+StageFunction::Kind StageFunctions::kindOf(Operation *op) const {
   if (oneFunction)
-    return Part::Forward;
+    return StageFunction::Forward;
   switch (getPhase(op)) {
   case Phase::Prologue:
-    return Part::Prologue;
+    return StageFunction::Prologue;
   case Phase::Forward:
-    return Part::Forward;
+    return StageFunction::Forward;
   case Phase::BackwardInput:
   case Phase::BackwardWeight:
-    return mergedBackward ? Part::Forward : Part::Backward;
+    return mergedBackward ? StageFunction::Forward : StageFunction::Backward;
   case Phase::Update:
-    return Part::Update;
+    return StageFunction::Update;
   }
   llvm_unreachable("bad Phase");
 }
 
-Part StepParts::senderOf(Value value) const {
+StageFunction StageFunctions::senderOf(Value value) const {
   Operation *op = value.getDefiningOp();
-  Part part = partOf(op);
+  StageFunction which = functionOf(op);
   if (auto accumulate = dyn_cast<AccumulateOp>(op);
       accumulate && isSum(accumulate))
-    return {part.stage, Part::Update, 0};
-  return part;
+    return {which.stage, StageFunction::Update, 0};
+  return which;
 }
 
-StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
+StageFunctions::StageFunctions(func::FuncOp main, const Mesh &mesh) {
   Block &block = main.getBody().front();
   stages = getNumStages(mesh);
   chunks = getNumChunks(main->getParentOp());
@@ -52,27 +52,27 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
   for (Operation &op : block.without_terminator()) {
     if (isa<SourceOpInterface>(op))
       continue;
-    Part part = {getStage(&op), kindOf(&op), 0};
+    StageFunction which = {getStage(&op), kindOf(&op), 0};
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && !oneFunction) {
       if (mesh.numMicroBatches() > 1 && varies(accumulate.getX()))
         sums.insert(&op);
       else
-        part.kind = Part::Update;
+        which.kind = StageFunction::Update;
     }
-    if (part.runsOncePerStep() && !isa<AccumulateOp>(op))
+    if (which.runsOncePerStep() && !isa<AccumulateOp>(op))
       for (Value operand : op.getOperands()) {
         Operation *producer = operand.getDefiningOp();
         if (!producer || isa<SourceOpInterface>(producer))
           continue;
-        Part from = senderOf(operand);
-        if (from.kind == part.kind)
-          part.level =
-              std::max(part.level, from.level + (from.stage != part.stage));
+        StageFunction from = senderOf(operand);
+        if (from.kind == which.kind)
+          which.level =
+              std::max(which.level, from.level + (from.stage != which.stage));
       }
-    if (!part.runsOncePerStep())
-      part.chunk = getChunk(&op);
-    parts[&op] = part;
+    if (!which.runsOncePerStep())
+      which.chunk = getChunk(&op);
+    functions[&op] = which;
     bool isVarying = llvm::any_of(
         op.getOperands(), [&](Value operand) { return varies(operand); });
     for (Value result : op.getResults())
@@ -83,44 +83,44 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
   if (oneFunction)
     return;
   for (auto assign : block.getOps<AssignOp>()) {
-    Part &part = parts[assign];
+    StageFunction &which = functions[assign];
     for (Operation *user : assign.getSource().getUsers())
-      if (Part other = parts.lookup(user); !isa<AssignOp>(user) &&
-                                           other.stage == part.stage &&
-                                           other.kind == Part::Update)
-        part.level = std::max(part.level, other.level);
+      if (StageFunction other = functions.lookup(user);
+          !isa<AssignOp>(user) && other.stage == which.stage &&
+          other.kind == StageFunction::Update)
+        which.level = std::max(which.level, other.level);
   }
 }
 
-std::string StepParts::nameOf(const Part &part) const {
-  std::string name = "stage" + std::to_string(part.stage) + "_";
+std::string StageFunctions::nameOf(const StageFunction &which) const {
+  std::string name = "stage" + std::to_string(which.stage) + "_";
   if (oneFunction)
     return name + "step";
-  if (chunks > 1 && !part.runsOncePerStep())
-    name += "chunk" + std::to_string(part.chunk) + "_";
-  switch (part.kind) {
-  case Part::Prologue:
+  if (chunks > 1 && !which.runsOncePerStep())
+    name += "chunk" + std::to_string(which.chunk) + "_";
+  switch (which.kind) {
+  case StageFunction::Prologue:
     return name + "prologue" +
-           (part.level ? std::to_string(part.level) : std::string());
-  case Part::Forward:
+           (which.level ? std::to_string(which.level) : std::string());
+  case StageFunction::Forward:
     return name + (training && mergedBackward ? "forward_backward" : "forward");
-  case Part::Backward:
+  case StageFunction::Backward:
     return name + "backward";
-  case Part::Update:
-    return name + "update" + std::to_string(part.level);
+  case StageFunction::Update:
+    return name + "update" + std::to_string(which.level);
   }
   llvm_unreachable("bad Kind");
 }
 
-Phase StepParts::phaseOf(const Part &part) const {
-  switch (part.kind) {
-  case Part::Prologue:
+Phase StageFunctions::phaseOf(const StageFunction &which) const {
+  switch (which.kind) {
+  case StageFunction::Prologue:
     return Phase::Prologue;
-  case Part::Forward:
+  case StageFunction::Forward:
     return Phase::Forward;
-  case Part::Backward:
+  case StageFunction::Backward:
     return Phase::BackwardInput;
-  case Part::Update:
+  case StageFunction::Update:
     return Phase::Update;
   }
   llvm_unreachable("bad Kind");
