@@ -28,6 +28,10 @@ take.""", ["bench/inference", "--rounds", "7"]),
 One rank: the least time of a step on one thread, with every call on all threads, and as it is by default, each call on
 one or all by its work; the ratio is the default's to the better of the two.""",
                 ["build/venv/bin/python", "bench/threads.py"]),
+    "recurrent": ("Recurrent cells and loops", """\
+One layer, batch 2, 64 inputs, 128 hidden, one thread. Compiling without kept kernels and with them, in seconds on the
+clock and of all threads; then runs in turn with ONNX Runtime's (ratio: below 1 is faster).""",
+                  ["build/venv/bin/python", "bench/recurrent.py"]),
     "training": ("A training step beside PyTorch", """\
 Eager PyTorch on the same cores, in turn; two data-parallel ranks beside DistributedDataParallel over gloo.""",
                  ["build/venv/bin/python", "bench/training.py"]),

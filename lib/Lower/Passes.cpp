@@ -27,6 +27,7 @@ void kerf::buildPreparePipeline(OpPassManager &passes) {
   functions.addPass(dist::createMergeEqualOps());
   functions.addPass(createEraseDeadOps());
   functions.addPass(createStoreAttentionTransposed());
+  functions.addPass(createStoreSlicesTogether());
   functions.addPass(createSplitReductions());
   functions.addPass(createSinkShapeOps());
 }
@@ -36,6 +37,7 @@ void kerf::buildFormGroupsPipeline(OpPassManager &passes) {
   functions.addPass(createMarkAtLoad());
   functions.addPass(createMergeUpdateViews());
   functions.addPass(createSelectLibraryCalls());
+  functions.addPass(createJoinParts());
   functions.addPass(createFormKernels());
   functions.addPass(createWriteInPlace());
   functions.addPass(createOfferBiasGradients());

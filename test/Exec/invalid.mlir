@@ -373,3 +373,33 @@ func.func @group_c5() {
   }
   return
 }
+
+// -----
+
+func.func @empty_c1_joined(%x: tensor<1x4xf32>) {
+  // expected-error @below {{is the destination of several results}}
+  %e = exec.empty : tensor<1x4xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<1x4xf32>) into(%e : tensor<1x4xf32>) {
+    exec.yield %a : tensor<1x4xf32>
+  }
+  %1 = exec.join %0 into(%e : tensor<1x4xf32>) : tensor<1x4xf32>
+  return
+}
+
+// -----
+
+func.func @join_c1_type(%x: tensor<2xf32>, %y: tensor<2xi32>) {
+  %e = exec.empty : tensor<4xf32>
+  // expected-error @below {{joins 'tensor<2xi32>' into 'tensor<4xf32>'}}
+  %0 = exec.join %x, %y into(%e : tensor<4xf32>) : tensor<2xf32>, tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @join_c1_elements(%x: tensor<2xf32>) {
+  %e = exec.empty : tensor<4xf32>
+  // expected-error @below {{has parts of 8 bytes, its result has 16}}
+  %0 = exec.join %x into(%e : tensor<4xf32>) : tensor<2xf32>
+  return
+}

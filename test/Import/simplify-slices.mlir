@@ -25,6 +25,24 @@ func.func @fused_qkv(%x: tensor<2x3x4xf32>) -> (tensor<2x3x5xf32>, tensor<2x3x5x
   return %q, %k : tensor<2x3x5xf32>, tensor<2x3x5xf32>
 }
 
+// Slices of rows, the steps of a loop, cannot rise to the weight: the bias is added
+// once for all of them.
+// CHECK-LABEL: @steps
+func.func @steps(%x: tensor<2x3x4xf32>) -> (tensor<2x1x10xf32>, tensor<2x1x10xf32>) {
+  // CHECK: %[[P:.*]] = nn.matmul %arg0
+  // CHECK: %[[S:.*]] = nn.add %[[P]]
+  // CHECK-NEXT: nn.slice %[[S]] from [0, 0, 0]
+  // CHECK-NEXT: nn.slice %[[S]] from [0, 2, 0]
+  // CHECK-NEXT: return
+  %w = nn.weight "w" file 0 at 0 : tensor<4x10xf32>
+  %b = nn.weight "b" file 0 at 160 : tensor<10xf32>
+  %0 = nn.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x10xf32>) -> tensor<2x3x10xf32>
+  %1 = nn.add %0, %b : (tensor<2x3x10xf32>, tensor<10xf32>) -> tensor<2x3x10xf32>
+  %2 = nn.slice %1 from [0, 0, 0] : (tensor<2x3x10xf32>) -> tensor<2x1x10xf32>
+  %3 = nn.slice %1 from [0, 2, 0] : (tensor<2x3x10xf32>) -> tensor<2x1x10xf32>
+  return %2, %3 : tensor<2x1x10xf32>, tensor<2x1x10xf32>
+}
+
 // nn.MultiheadAttention picks q, k, v by index from [..., 3, e]; the weight is
 // transposed.
 // CHECK-LABEL: @packed_projection

@@ -259,3 +259,55 @@ dist.schedule 1 {
   %1 = dist.run @stage1_forward(%0) micro_batch 0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   dist.output %1 to 0 micro_batch 0 : tensor<4x4xf32>
 }
+
+// -----
+
+// A part that is not in its place is copied there, also where no other buffer could
+// begin; one that is costs nothing. The join is read like any value.
+// CHECK: exec.func @stage0_forward(%[[X:.*]]: memref<1x6xf32>, %[[Y:.*]]: memref<2x6xf32>)
+// CHECK: %[[WHOLE:.*]] = exec.arena : memref<2x6xf32>
+// CHECK: %[[FIRST:.*]] = exec.view %[[WHOLE]] at 0 : memref<2x6xf32> to memref<1x6xf32>
+// CHECK: exec.launch @exp_0(%[[X]]) -> (%[[FIRST]])
+// CHECK: %[[SECOND:.*]] = exec.view %[[WHOLE]] at 24 : memref<2x6xf32> to memref<1x6xf32>
+// CHECK-NEXT: exec.copy %[[X]] -> %[[SECOND]]
+// CHECK-NEXT: exec.launch @neg_1(%[[WHOLE]]) -> (%[[Y]])
+func.func @main(%x: tensor<1x6xf32>) -> tensor<2x6xf32> {
+  %e = exec.empty : tensor<2x6xf32>
+  %p = nn.slice %e from [0, 0] : (tensor<2x6xf32>) -> tensor<1x6xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<1x6xf32>) into(%p : tensor<1x6xf32>) {
+    %3 = nn.exp %a : tensor<1x6xf32>
+    exec.yield %3 : tensor<1x6xf32>
+  }
+  %1 = exec.join %0, %x into(%e : tensor<2x6xf32>) : tensor<1x6xf32>, tensor<1x6xf32>
+  %f = exec.empty : tensor<2x6xf32>
+  %2 = exec.group 1 "" (%a = %1 : tensor<2x6xf32>) into(%f : tensor<2x6xf32>) {
+    %3 = nn.neg %a : tensor<2x6xf32>
+    exec.yield %3 : tensor<2x6xf32>
+  }
+  return %2 : tensor<2x6xf32>
+}
+
+// -----
+
+// Parts of a join that is returned are computed in the caller's buffer.
+// CHECK: exec.func @stage0_forward(%[[X:.*]]: memref<1x16xf32>, %[[Y:.*]]: memref<2x16xf32>)
+// CHECK: %[[FIRST:.*]] = exec.view %[[Y]] at 0
+// CHECK: exec.launch @exp_0(%[[X]]) -> (%[[FIRST]])
+// CHECK: %[[SECOND:.*]] = exec.view %[[Y]] at 64
+// CHECK: exec.launch @neg_1(%[[FIRST]]) -> (%[[SECOND]])
+// CHECK-NEXT: exec.return
+func.func @main(%x: tensor<1x16xf32>) -> tensor<2x16xf32> {
+  %e = exec.empty : tensor<2x16xf32>
+  %p = nn.slice %e from [0, 0] : (tensor<2x16xf32>) -> tensor<1x16xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<1x16xf32>) into(%p : tensor<1x16xf32>) {
+    %3 = nn.exp %a : tensor<1x16xf32>
+    exec.yield %3 : tensor<1x16xf32>
+  }
+  %q = nn.slice %e from [1, 0] : (tensor<2x16xf32>) -> tensor<1x16xf32>
+  %1 = exec.group 1 "" (%a = %0 : tensor<1x16xf32>) into(%q : tensor<1x16xf32>) {
+    %3 = nn.neg %a : tensor<1x16xf32>
+    exec.yield %3 : tensor<1x16xf32>
+  }
+  %2 = exec.join %0, %1 into(%e : tensor<2x16xf32>) : tensor<1x16xf32>, tensor<1x16xf32>
+  return %2 : tensor<2x16xf32>
+}

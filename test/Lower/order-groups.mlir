@@ -97,3 +97,26 @@ func.func @places(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
   dist.assign %w, %t : tensor<16xf32>
   return %0, %1 : tensor<4x4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Views that name destinations stand in front of what writes there, behind the
+// memory that they view.
+// CHECK-LABEL: func.func @parts
+// CHECK: %[[WHOLE:.*]] = exec.empty : tensor<2x16xf32>
+// CHECK-NEXT: %[[VIEW:.*]] = nn.slice %[[WHOLE]] from [1, 0]
+// CHECK-NEXT: %[[PLACE:.*]] = nn.reshape %[[VIEW]]
+// CHECK-NEXT: %[[Y:.*]] = exec.group 0 "exp" {{.*}} into(%[[PLACE]] : tensor<16xf32>)
+// CHECK: exec.join %{{.*}}, %{{.*}} into(%[[WHOLE]] : tensor<2x16xf32>)
+func.func @parts(%x: tensor<16xf32>, %y: tensor<1x16xf32>) -> tensor<2x16xf32> {
+  %e = exec.empty : tensor<2x16xf32>
+  %p = nn.slice %e from [1, 0] : (tensor<2x16xf32>) -> tensor<1x16xf32>
+  %q = nn.reshape %p : (tensor<1x16xf32>) -> tensor<16xf32>
+  %0 = exec.group 0 "exp" (%a = %x : tensor<16xf32>) into(%q : tensor<16xf32>) {
+    %3 = nn.exp %a : tensor<16xf32>
+    exec.yield %3 : tensor<16xf32>
+  }
+  %1 = nn.reshape %0 : (tensor<16xf32>) -> tensor<1x16xf32>
+  %2 = exec.join %y, %1 into(%e : tensor<2x16xf32>) : tensor<1x16xf32>, tensor<1x16xf32>
+  return %2 : tensor<2x16xf32>
+}

@@ -140,3 +140,49 @@ func.func @rows_of_itself(%i: tensor<8xi64>) {
   dist.assign %s, %0 : tensor<8x4xf32>
   return
 }
+
+// -----
+
+// Parts of a join are written where they belong: the first through a view of other
+// sizes. The same value again, an argument, and what would begin within 64 bytes are
+// not.
+// CHECK-LABEL: func.func @parts
+// CHECK: %[[WHOLE:.*]] = exec.empty : tensor<5x16xf32>
+// CHECK: %[[VIEW:.*]] = nn.slice %[[WHOLE]] from [0, 0] : (tensor<5x16xf32>) -> tensor<1x16xf32>
+// CHECK: %[[PLACE:.*]] = nn.reshape %[[VIEW]] : (tensor<1x16xf32>) -> tensor<16xf32>
+// CHECK: exec.group 0 "" {{.*}} into(%[[PLACE]] : tensor<16xf32>)
+// CHECK: %[[SECOND:.*]] = nn.slice %[[WHOLE]] from [3, 0]
+// CHECK: exec.group 1 "" {{.*}} into(%[[SECOND]] : tensor<1x16xf32>)
+func.func @parts(%x: tensor<16xf32>, %y: tensor<1x16xf32>) -> tensor<5x16xf32> {
+  %e = exec.empty : tensor<16xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<16xf32>) into(%e : tensor<16xf32>) {
+    %4 = nn.exp %a : tensor<16xf32>
+    exec.yield %4 : tensor<16xf32>
+  }
+  %1 = nn.reshape %0 : (tensor<16xf32>) -> tensor<1x16xf32>
+  %f = exec.empty : tensor<1x16xf32>
+  %2 = exec.group 1 "" (%a = %1 : tensor<1x16xf32>) into(%f : tensor<1x16xf32>) {
+    %4 = nn.exp %a : tensor<1x16xf32>
+    exec.yield %4 : tensor<1x16xf32>
+  }
+  %g = exec.empty : tensor<5x16xf32>
+  %3 = exec.join %1, %1, %y, %2, %y into(%g : tensor<5x16xf32>)
+    : tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>
+  return %3 : tensor<5x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @unaligned_parts
+// CHECK: %[[OWN:.*]] = exec.empty : tensor<1x6xf32>
+// CHECK: exec.group 0 "" {{.*}} into(%[[OWN]] : tensor<1x6xf32>)
+func.func @unaligned_parts(%x: tensor<1x6xf32>) -> tensor<2x6xf32> {
+  %e = exec.empty : tensor<1x6xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<1x6xf32>) into(%e : tensor<1x6xf32>) {
+    %2 = nn.exp %a : tensor<1x6xf32>
+    exec.yield %2 : tensor<1x6xf32>
+  }
+  %f = exec.empty : tensor<2x6xf32>
+  %1 = exec.join %x, %0 into(%f : tensor<2x6xf32>) : tensor<1x6xf32>, tensor<1x6xf32>
+  return %1 : tensor<2x6xf32>
+}

@@ -143,6 +143,86 @@ TEST(Program, SameBytesAndMergedKernels) {
   EXPECT_EQ(first.numKernels, 6);
 }
 
+/// The text of a kernel that adds a slice that begins at `starts`, and `more`
+/// relative to it, to an input.
+static std::string step(int number, const std::string &starts,
+                        const std::string &more, const char *type) {
+  std::string text = R"(
+exec.kernel @step_NUMBER(%x: tensor<3x5x7xTYPE>, %y: tensor<3x1x4xTYPE>) -> tensor<3x1x4xTYPE> attributes {index = NUMBER : i64, node = "/step"} {
+  %a = nn.slice %x from [STARTS] : (tensor<3x5x7xTYPE>) -> tensor<3x1x4xTYPE>
+  %b = nn.slice %x from [MORE] : (tensor<3x5x7xTYPE>) -> tensor<3x1x4xTYPE>
+  %c = nn.add %a, %y : tensor<3x1x4xTYPE>
+  %d = nn.mul %b, %c : tensor<3x1x4xTYPE>
+  exec.yield %d : tensor<3x1x4xTYPE>
+}
+)";
+  for (auto &[name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"NUMBER", std::to_string(number)},
+           {"STARTS", starts},
+           {"MORE", more},
+           {"TYPE", type}})
+    for (size_t at; (at = text.find(name)) != text.npos;)
+      text.replace(at, name.size(), value);
+  return text;
+}
+
+// Kernels that read other parts of their buffers are one, also where a part
+// begins at any element; every buffer ends at a page that may not be touched.
+// Those whose parts lie otherwise to each other are not the same.
+TEST(Program, KernelsOfStepsAreMerged) {
+  for (const char *type : {"f32", "bf16", "f16", "f64"}) {
+    std::string text;
+    for (int t = 0; t < 5; ++t)
+      text += step(t, "0, " + std::to_string(t) + ", 0",
+                   "0, " + std::to_string(t) + ", 3", type);
+    for (int t = 0; t < 3; ++t)
+      text += step(5 + t, "0, " + std::to_string(t + 1) + ", 2",
+                   "0, " + std::to_string(t) + ", 1", type);
+    text += R"(
+exec.kernel @all_8(%x: tensor<3x5x7xTYPE>) -> tensor<3x5x7xTYPE> attributes {index = 8 : i64, node = "/all"} {
+  %a = nn.slice %x from [0, 0, 0] : (tensor<3x5x7xTYPE>) -> tensor<3x5x7xTYPE>
+  %b = nn.mul %a, %x : tensor<3x5x7xTYPE>
+  exec.yield %b : tensor<3x5x7xTYPE>
+})";
+    for (size_t at; (at = text.find("TYPE")) != text.npos;)
+      text.replace(at, 4, type);
+    EXPECT_EQ(compile(text).numKernels, 3) << type;
+    Parsed parsed(text);
+    EXPECT_EQ(check(*parsed.module, "host", 1), "") << type;
+  }
+}
+
+// The last element of a reversed slice is what its start names: it stays.
+TEST(Program, SlicesThroughReshapesAndBackwards) {
+  std::string text;
+  for (int t = 0; t < 3; ++t) {
+    std::string number = std::to_string(t), at = std::to_string(2 + t);
+    text += "exec.kernel @forward_" + number +
+            "(%x: tensor<6x4xf32>) -> tensor<4xf32> attributes {index = " +
+            std::to_string(2 * t) + R"( : i64, node = ""} {
+  %r = nn.reshape %x : (tensor<6x4xf32>) -> tensor<24xf32>
+  %s = nn.slice %r from [)" +
+            at + R"(] : (tensor<24xf32>) -> tensor<4xf32>
+  %a = nn.neg %s : tensor<4xf32>
+  exec.yield %a : tensor<4xf32>
+}
+exec.kernel @backwards_)" +
+            number +
+            "(%x: tensor<6x4xf32>) -> tensor<2x4xf32> attributes {index = " +
+            std::to_string(2 * t + 1) + R"( : i64, node = ""} {
+  %s = nn.slice %x from [)" +
+            at +
+            R"(, 0] strides [-1, 1] : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %a = nn.neg %s : tensor<2x4xf32>
+  exec.yield %a : tensor<2x4xf32>
+}
+)";
+  }
+  EXPECT_EQ(compile(text).numKernels, 4);
+  Parsed parsed(text);
+  EXPECT_EQ(check(*parsed.module, "host", 1), "");
+}
+
 TEST(Program, UnknownCpuIsRefused) {
   Parsed parsed(kEverything);
   std::string message;

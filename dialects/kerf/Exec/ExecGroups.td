@@ -19,7 +19,8 @@ def Exec_EmptyOp : Exec_TensorOp<"empty"> {
   let description = [{
     Memory without content: a group or a library call that has it as destination
     writes its result there. A product may also name that of a kernel as `sums`,
-    which either of the two writes. C1: it is the destination of one result.
+    which either of the two writes. C1: it is the destination of one result; if
+    that is the result of `exec.join`, views of it are the destinations of parts.
 
     ```mlir
     %e = exec.empty : tensor<2x3xf32>
@@ -59,6 +60,28 @@ def Exec_GroupOp : Exec_TensorOp<"group", [AttrSizedOperandSegments]> {
   let results = (outs Variadic<Exec_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Exec_JoinOp : Exec_TensorOp<"join", [AllTypesMatch<["destination", "result"]>]> {
+  let summary = "parts that lie one behind the other in memory";
+  let description = [{
+    The elements of the result are those of the parts, one part behind the other:
+    a concatenation along the first dimension of more than one element. A part
+    that is written where it belongs, into a view of the destination, costs
+    nothing; others are copied, such as those that begin where no buffer may.
+
+    ```mlir
+    %e = exec.empty : tensor<2x16xf32>
+    %y = exec.join %a, %b into(%e : tensor<2x16xf32>) : tensor<1x16xf32>, tensor<1x16xf32>
+    ```
+
+    C1: the parts have the element type of the result, and together as many
+    elements.
+  }];
+  let arguments = (ins Variadic<Exec_Tensor>:$parts, Exec_Tensor:$destination);
+  let results = (outs Exec_Tensor:$result);
+  let assemblyFormat = "$parts `into` `(` $destination `:` type($destination) `)` attr-dict `:` type($parts)";
   let hasVerifier = 1;
 }
 

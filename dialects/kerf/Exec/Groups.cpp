@@ -107,13 +107,34 @@ LogicalResult kerf::exec::verifyKernelBody(Operation *op, Block &body) {
 
 LogicalResult EmptyOp::verify() {
   int64_t destinations = 0;
+  bool isJoined = llvm::any_of(getResult().getUsers(), llvm::IsaPred<JoinOp>);
   for (OpOperand &use : getResult().getUses()) {
     auto product = dyn_cast<MatmulOp>(use.getOwner());
+    bool isView = use.getOwner()->getDialect() != (*this)->getDialect();
+    if (isView && isJoined)
+      continue;
     destinations += !product || use.getOperandNumber() ==
                                     product.getDestination().getOperandNumber();
   }
   if (destinations > 1) // empty C1
     return emitOpError("is the destination of several results");
+  return success();
+}
+
+LogicalResult JoinOp::verify() {
+  auto whole = cast<RankedTensorType>(getResult().getType());
+  int64_t bytes = 0;
+  for (Value part : getParts()) {
+    auto type = cast<RankedTensorType>(part.getType());
+    // join C1
+    if (type.getElementType() != whole.getElementType())
+      return emitOpError("joins ") << type << " into " << whole;
+    bytes += sizeBytes(type);
+  }
+  // join C1
+  if (bytes != sizeBytes(whole))
+    return emitOpError("has parts of ")
+           << bytes << " bytes, its result has " << sizeBytes(whole);
   return success();
 }
 

@@ -74,6 +74,28 @@ def SelectLibraryCalls : FusionPass<"kerf-select-library-calls"> {
   }];
 }
 
+def JoinParts : FusionPass<"kerf-join-parts"> {
+  let summary = "Let parts of a concatenation be computed where they lie in it";
+  let description = [{
+    Where parts lie one behind the other in memory, and calls or kernels store
+    them anyway, nobody has to bring them together: `kerf-write-in-place` has
+    them written where they belong. So does a concatenation of many parts, the
+    steps of an unrolled loop, not become one kernel that is as long as the loop.
+    See Fusion/JoinParts.cpp.
+
+    ```mlir
+    %0 = nn.exp %x : tensor<1x16xf32>
+    %1 = nn.sqrt %0 : tensor<1x16xf32>
+    %2 = nn.concat %0, %1 dim 0 : (tensor<1x16xf32>, tensor<1x16xf32>) -> tensor<2x16xf32>
+    // becomes
+    %0 = nn.exp %x : tensor<1x16xf32>
+    %1 = nn.sqrt %0 : tensor<1x16xf32>
+    %e = exec.empty : tensor<2x16xf32>
+    %2 = exec.join %0, %1 into(%e : tensor<2x16xf32>) : tensor<1x16xf32>, tensor<1x16xf32>
+    ```
+  }];
+}
+
 def FormKernels : FusionPass<"kerf-form-kernels"> {
   let summary = "Group what one generated kernel computes";
   let description = [{
@@ -106,7 +128,8 @@ def WriteInPlace : FusionPass<"kerf-write-in-place"> {
   let summary = "Write new values over the old ones";
   let description = [{
     A value that a step assigns is computed directly over the old value, if all
-    readers of the old one can run before. See Fusion/WriteInPlace.cpp.
+    readers of the old one can run before; a part of `exec.join` in its place.
+    See Fusion/WriteInPlace.cpp.
 
     ```mlir
     func.func @main() {

@@ -298,6 +298,30 @@ def StoreAttentionTransposed : PreparePass<"kerf-store-attention-transposed"> {
   }];
 }
 
+def StoreSlicesTogether : PreparePass<"kerf-store-slices-together"> {
+  let summary = "Store what the steps of a loop read and write so that each part is contiguous";
+  let description = [{
+    The steps of an unrolled loop read a product of all steps: the dimension of
+    which each slice takes one element comes first. Rows stay rows, so a library
+    stores it for nothing. The transpose gets the attribute `exec.stored`. So do
+    many parts of a concatenation, each one element of a dimension, whose result
+    is then read through a transpose.
+
+    ```mlir
+    %0 = nn.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x16xf32>) -> tensor<2x3x16xf32>
+    %1 = nn.slice %0 from [0, 1, 0] : (tensor<2x3x16xf32>) -> tensor<2x1x16xf32>
+    %2 = nn.slice %0 from [0, 2, 0] : (tensor<2x3x16xf32>) -> tensor<2x1x16xf32>
+    // becomes
+    %0 = nn.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x16xf32>) -> tensor<2x3x16xf32>
+    %3 = nn.transpose %0 perm [1, 0, 2] {exec.stored} : (tensor<2x3x16xf32>) -> tensor<3x2x16xf32>
+    %4 = nn.slice %3 from [1, 0, 0] : (tensor<3x2x16xf32>) -> tensor<1x2x16xf32>
+    %1 = nn.reshape %4 : (tensor<1x2x16xf32>) -> tensor<2x1x16xf32>
+    %5 = nn.slice %3 from [2, 0, 0] : (tensor<3x2x16xf32>) -> tensor<1x2x16xf32>
+    %2 = nn.reshape %5 : (tensor<1x2x16xf32>) -> tensor<2x1x16xf32>
+    ```
+  }];
+}
+
 def SplitReductions : PreparePass<"kerf-split-reductions"> {
   let summary = "Cut long reductions to few elements in two";
   let description = [{

@@ -32,9 +32,9 @@ struct Cell {
   int64_t hidden = 0;
   std::vector<Function> functions;
   double clip = 0;
-  Value recurrent;             ///< [gates h, h]
-  Value inputBias, hiddenBias; ///< [gates h], or null
-  Value peepholes;             ///< [3 h], or null
+  Value recurrent; ///< [gates h, h]
+  Value resetBias; ///< [h], of what the reset gate multiplies, or null
+  Value peepholes; ///< [3 h], or null
 
   /// Part `index` of `count` of the last dimension.
   Value part(Value x, int64_t index) const {
@@ -57,8 +57,8 @@ struct Cell {
   }
 };
 
-/// From the input's product [b, gates h] and the states before the states
-/// after; `h` first, and for LSTM `c`.
+/// From the input's product [b, gates h], with biases, and the states before
+/// the states after; `h` first, and for LSTM `c`.
 using StepOf = SmallVector<Value, 2> (*)(const Cell &cell, Value x, Value h,
                                          Value c);
 
@@ -67,15 +67,14 @@ struct Kind {
   ArrayRef<const char *> functions; ///< of a direction, unless they are given
   StepOf step;
   bool hasCell;
+  bool resetsProduct = false; ///< the last gate's product with the state
 };
 
 } // namespace
 
 static SmallVector<Value, 2> stepOfRNN(const Cell &cell, Value x, Value h,
                                        Value) {
-  Value sum = cell.node.add(cell.plus(x, cell.inputBias),
-                            cell.plus(cell.times(h, 0, 1), cell.hiddenBias));
-  return {cell.activate(0, sum)};
+  return {cell.activate(0, cell.node.add(x, cell.times(h, 0, 1)))};
 }
 
 /// Gates z, r, h. Where linear_before_reset is set, the reset gate is applied
@@ -84,17 +83,13 @@ template <bool linearBeforeReset>
 static SmallVector<Value, 2> stepOfGRU(const Cell &cell, Value x, Value h,
                                        Value) {
   Node &node = cell.node;
-  x = cell.plus(x, cell.inputBias);
-  auto biasOf = [&](int64_t gate) { return cell.part(cell.hiddenBias, gate); };
   Value zr = cell.times(h, 0, 2);
-  Value z = cell.activate(
-      0, node.add(cell.part(x, 0), cell.plus(cell.part(zr, 0), biasOf(0))));
-  Value r = cell.activate(
-      0, node.add(cell.part(x, 1), cell.plus(cell.part(zr, 1), biasOf(1))));
+  Value z = cell.activate(0, node.add(cell.part(x, 0), cell.part(zr, 0)));
+  Value r = cell.activate(0, node.add(cell.part(x, 1), cell.part(zr, 1)));
   Value candidate =
       linearBeforeReset
-          ? node.mul(r, cell.plus(cell.times(h, 2, 1), biasOf(2)))
-          : cell.plus(cell.times(node.mul(r, h), 2, 1), biasOf(2));
+          ? node.mul(r, cell.plus(cell.times(h, 2, 1), cell.resetBias))
+          : cell.times(node.mul(r, h), 2, 1);
   candidate = cell.activate(1, node.add(cell.part(x, 2), candidate));
   // (1 - z) candidate + z h
   return {node.add(candidate, node.mul(z, node.sub(h, candidate)))};
@@ -105,8 +100,7 @@ template <bool coupled>
 static SmallVector<Value, 2> stepOfLSTM(const Cell &cell, Value x, Value h,
                                         Value c) {
   Node &node = cell.node;
-  Value sum = node.add(cell.plus(x, cell.inputBias),
-                       cell.plus(cell.times(h, 0, 4), cell.hiddenBias));
+  Value sum = node.add(x, cell.times(h, 0, 4));
   auto gate = [&](int64_t index, Value state) {
     Value y = cell.part(sum, index);
     return cell.peepholes
@@ -160,6 +154,22 @@ static Value rowOf(Node &node, Value x, int64_t index) {
   if (!x)
     return {};
   return node.reshape(node.slice(x, 0, index, 1), shapeOf(x).drop_front());
+}
+
+/// What is added to the input's product, once for all steps: both biases of
+/// `own` [2 gates h], but not that of the state's product where a reset gate
+/// multiplies it, which goes into `cell`.
+static Value biasOfAll(Node &node, const Kind &kind, Value own, int64_t hidden,
+                       Cell &cell) {
+  int64_t rows = kind.gates * hidden;
+  Value ofInput = node.slice(own, 0, 0, rows);
+  if (!kind.resetsProduct)
+    return node.add(ofInput, node.slice(own, 0, rows, rows));
+  cell.resetBias = node.slice(own, 0, 2 * rows - hidden, hidden);
+  Value before = node.add(node.slice(ofInput, 0, 0, rows - hidden),
+                          node.slice(own, 0, rows, rows - hidden));
+  return node.concat({before, node.slice(ofInput, 0, rows - hidden, hidden)},
+                     0);
 }
 
 static bool isShaped(Node &node, Value x, ArrayRef<int64_t> shape,
@@ -236,15 +246,12 @@ static LogicalResult recurrent(Node &node, const Kind &kind) {
               clip,
               rowOf(node, again, d),
               {},
-              {},
               rowOf(node, peepholes, d)};
     cell.functions.assign(functions->begin() + d * kind.functions.size(),
                           functions->begin() + (d + 1) * kind.functions.size());
-    if (Value own = rowOf(node, bias, d)) {
-      cell.inputBias = node.slice(own, 0, 0, rows);
-      cell.hiddenBias = node.slice(own, 0, rows, rows);
-    }
     Value inputs = node.matmul(x, rowOf(node, weights, d), false, true);
+    if (Value own = rowOf(node, bias, d))
+      inputs = node.add(inputs, biasOfAll(node, kind, own, hidden, cell));
     if (!inputs)
       return node.fail();
     Value h =
@@ -299,8 +306,9 @@ static LogicalResult rnn(Node &node) {
 static LogicalResult gru(Node &node) {
   bool linear = node.integer("linear_before_reset", 0);
   static constexpr const char *kFunctions[] = {"Sigmoid", "Tanh"};
-  return recurrent(node, {3, kFunctions,
-                          linear ? stepOfGRU<true> : stepOfGRU<false>, false});
+  return recurrent(node,
+                   {3, kFunctions, linear ? stepOfGRU<true> : stepOfGRU<false>,
+                    false, linear});
 }
 static LogicalResult lstm(Node &node) {
   bool coupled = node.integer("input_forget", 0);

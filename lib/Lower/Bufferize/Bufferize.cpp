@@ -259,6 +259,8 @@ private:
       state.parameters.use(index, false);
     } else if (isa_and_nonnull<SourceOpInterface>(def)) {
       index = state.parameters.get(def, stage, false, inInit);
+    } else if (Value whole = joinInto(value)) {
+      return frame.buffers[value] = target(whole);
     } else {
       failedOnce = true;
       mlir::emitError(value.getLoc(),
@@ -269,6 +271,39 @@ private:
     Value param = exec::ParamOp::create(builder, value.getLoc(),
                                         bufferType(value.getType()), index);
     return frame.buffers[value] = param;
+  }
+
+  /// The exec.join whose parts are written into `place`; null: none.
+  static Value joinInto(Value place) {
+    if (place.getDefiningOp<exec::EmptyOp>())
+      for (Operation *user : place.getUsers())
+        if (auto join = dyn_cast<exec::JoinOp>(user))
+          return join.getResult();
+    return {};
+  }
+
+  /// Copies those parts that were not written in their place.
+  void emitJoin(exec::JoinOp join) {
+    auto placeOf = [](Value buffer) {
+      int64_t offset = 0;
+      for (; auto view = buffer.getDefiningOp<exec::ViewOp>();
+           buffer = view.getSource())
+        offset += view.getByteOffset();
+      return std::pair(buffer, offset);
+    };
+    Value whole = buffer(join.getDestination());
+    frame.buffers[join.getResult()] = whole;
+    auto [memory, offset] = placeOf(whole);
+    int64_t bytes = 0;
+    for (Value part : join.getParts()) {
+      MemRefType type = bufferType(part.getType());
+      int64_t first = std::exchange(bytes, bytes + exec::sizeBytes(type));
+      if (placeOf(buffer(part)) == std::pair(memory, offset + first))
+        continue;
+      Value place =
+          exec::ViewOp::create(builder, join.getLoc(), type, whole, first);
+      exec::CopyOp::create(builder, join.getLoc(), buffer(part), place);
+    }
   }
 
   /// A buffer for a value that is about to be computed.
@@ -310,6 +345,8 @@ private:
       return emitLibrary(call);
     if (isAlias(op))
       return emitAlias(op);
+    if (auto join = dyn_cast<exec::JoinOp>(op))
+      return emitJoin(join);
     emitOther(op);
   }
 

@@ -128,8 +128,10 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
   if (!compiled.launch.count)
     return mlir::success();
   SmallVector<V> buffers;
-  for (mlir::Value value : op.getInputs())
-    buffers.push_back(address(value));
+  for (auto [input, value] : enumerate(op.getInputs()))
+    buffers.push_back(at(address(value), compiled.byteOffsets.empty()
+                                             ? 0
+                                             : compiled.byteOffsets[input]));
   for (mlir::Value value : op.getOutputs())
     buffers.push_back(address(value));
   if (compiled.launch.canFail) {

@@ -18,6 +18,8 @@ namespace kerf::codegen {
 struct CompiledKernel {
   std::string symbol;
   KernelLaunch launch;
+  /// Where in its buffer each input begins; empty: all at 0.
+  llvm::SmallVector<int64_t> byteOffsets;
 };
 
 /// Defines `int32_t NAME(api, context, params, ios, scratch)`.

@@ -101,8 +101,8 @@ Expected<SmallString<0>> compileModule(Module &module, const Target &target,
   std::unique_ptr<TargetMachine> machine = target.makeMachine();
   if (!machine)
     return failure("no code generator for target cpu '" + target.cpu + "'");
-  if (!optimise)
-    machine->setOptLevel(CodeGenOptLevel::Less);
+  if (!optimise) // thousands of calls: instructions are selected one by one
+    machine->setOptLevel(CodeGenOptLevel::None);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
   std::string problems;

@@ -1,9 +1,10 @@
 //===- Program.cpp - a module of exec ops to program.so -------------------===//
 //
-// Kernels of equal structure are compiled once, since layers repeat. Each
-// kernel and each function is a module of its own, emitted here in order and
-// compiled on several threads; the linker gets the objects in order, so the
-// bytes do not depend on the threads.
+// Kernels of equal structure are compiled once, since layers repeat, and steps
+// of a loop but for the places that they read. Each kernel and each function is
+// a module of its own, emitted here in order and compiled on several threads;
+// the linker gets the objects in order, so the bytes do not depend on the
+// threads.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
@@ -74,9 +75,10 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
       kernels[kernel.getSymNameAttr()].launch.count = 1;
       continue;
     }
-    CompiledKernel &compiled = known[structureOf(kernel)];
+    PlacedKernel placed = placeInputs(kernel);
+    CompiledKernel &compiled = known[structureOf(placed.kernel)];
     if (compiled.symbol.empty()) {
-      FailureOr<KernelPlan> plan = planOf(kernel);
+      FailureOr<KernelPlan> plan = planOf(placed.kernel);
       if (failed(plan))
         return failure();
       compiled.symbol = ("kernel." + kernel.getSymName()).str();
@@ -84,7 +86,8 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
       KernelEmitter emitter(*plan, *units.back()->module, target->vectors);
       compiled.launch = emitter.emit(compiled.symbol);
     }
-    kernels[kernel.getSymNameAttr()] = compiled;
+    CompiledKernel &own = kernels[kernel.getSymNameAttr()] = compiled;
+    own.byteOffsets = std::move(placed.byteOffsets);
     kernel.setCount(compiled.launch.count);
     kernel.setGrain(compiled.launch.grain);
   }

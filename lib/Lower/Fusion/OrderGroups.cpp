@@ -78,13 +78,20 @@ public:
   }
 
 private:
+  /// With what names its destinations in front of it.
   void place(Operation *op) {
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp();
-          def && namesDestination(def) && named.insert(def).second)
-        def->moveBefore(block.getTerminator());
+    placeNames(op);
     op->moveBefore(block.getTerminator());
     ++numPlaced;
+  }
+
+  void placeNames(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && namesDestination(def) && named.insert(def).second) {
+        placeNames(def);
+        def->moveBefore(block.getTerminator());
+      }
   }
 
   /// Groups that write over old values, and groups that compute single numbers

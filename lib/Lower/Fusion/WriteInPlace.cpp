@@ -5,6 +5,8 @@
 // if all other readers of the old value can run before; else it writes
 // elsewhere, and the value is copied last. One walk of the graph for each such
 // value.
+//
+// A part of exec.join is written in its place, which has no old value.
 //===----------------------------------------------------------------------===//
 #include "../OpKinds.h"
 #include "BlockOrder.h"
@@ -102,14 +104,66 @@ static void writeInPlace(func::FuncOp function) {
   }
 }
 
+/// The destination of a result of a group or call of this step, if it is memory
+/// of its own; else null.
+static OpOperand *ownMemoryOf(OpResult result) {
+  if (!result)
+    return nullptr;
+  auto group = dyn_cast<exec::GroupOp>(result.getOwner());
+  MutableArrayRef<OpOperand> places = destinationsOf(result.getOwner());
+  if ((group && group.getAtLoad()) || result.getResultNumber() >= places.size())
+    return nullptr;
+  OpOperand &place = places[result.getResultNumber()];
+  return place.get().getDefiningOp<exec::EmptyOp>() && place.get().hasOneUse()
+             ? &place
+             : nullptr;
+}
+
+/// Has the parts of a join written where they belong.
+static void writeParts(exec::JoinOp join) {
+  Value whole = join.getDestination();
+  // Views of it stand in front of what writes them.
+  whole.getDefiningOp()->moveBefore(&join->getBlock()->front());
+  auto type = cast<RankedTensorType>(whole.getType());
+  int64_t elements = 0;
+  for (Value part : join.getParts()) {
+    auto shape = cast<RankedTensorType>(part.getType());
+    int64_t first = elements;
+    elements += shape.getNumElements();
+    auto result = dyn_cast<OpResult>(computedValue(part));
+    OpOperand *place = ownMemoryOf(result);
+    if (!place || first * exec::elementBytes(type.getElementType()) %
+                          exec::bufferAlignment !=
+                      0)
+      continue;
+    OpBuilder builder(result.getOwner());
+    SmallVector<int64_t> starts(type.getRank()), steps(type.getRank(), 1);
+    for (int64_t d = type.getRank() - 1, left = first; d >= 0; --d) {
+      starts[d] = left % type.getDimSize(d);
+      left /= type.getDimSize(d);
+    }
+    Value view = nn::SliceOp::create(builder, join.getLoc(), shape, whole,
+                                     starts, shape.getShape(), steps);
+    if (view.getType() != result.getType())
+      view =
+          nn::ReshapeOp::create(builder, join.getLoc(), result.getType(), view);
+    Operation *memory = place->get().getDefiningOp();
+    place->set(view);
+    memory->erase();
+  }
+}
+
 namespace {
 struct WriteInPlace : kerf::impl::WriteInPlaceBase<WriteInPlace> {
   void runOnOperation() override {
     FailureOr<Block *> block = blockOf(getOperation());
     if (failed(block))
       return signalPassFailure();
-    if (*block)
-      writeInPlace(getOperation());
+    if (!*block)
+      return;
+    writeInPlace(getOperation());
+    for (auto join : (*block)->getOps<exec::JoinOp>())
+      writeParts(join);
   }
 };
 } // namespace

@@ -45,18 +45,21 @@ Value sliceDim(PatternRewriter &rewriter, Location loc, Value x, int64_t dim,
 }
 
 /// Whether a slice of `value` can reach a product with a weight through ops
-/// that only slices read.
-bool leadsToProduct(Value value, int depth = 0) {
+/// that only slices read. `fromEnd`: the number of the dimension that is cut,
+/// from the last, which is 1; 0: any. Of a product it must be the last one: the
+/// steps of a loop, which take rows, are to read a bias that was added once.
+bool leadsToProduct(Value value, int64_t fromEnd = 0, int depth = 0) {
   Operation *op = value.getDefiningOp();
   if (!op || depth > 8)
     return false;
   if (auto matmul = dyn_cast<MatmulOp>(op))
-    return isa_and_nonnull<WeightOp>(matmul.getRhs().getDefiningOp());
+    return fromEnd <= 1 &&
+           isa_and_nonnull<WeightOp>(matmul.getRhs().getDefiningOp());
   if (isa<ReshapeOp, TransposeOp>(op))
-    return leadsToProduct(op->getOperand(0), depth + 1);
+    return leadsToProduct(op->getOperand(0), 0, depth + 1);
   if (isElementwise(op))
     return llvm::any_of(op->getOperands(), [&](Value operand) {
-      return leadsToProduct(operand, depth + 1);
+      return leadsToProduct(operand, fromEnd, depth + 1);
     });
   return false;
 }
@@ -142,9 +145,11 @@ struct RiseAboveElementwise : OpRewritePattern<SliceOp> {
     Operation *producer = op.getX().getDefiningOp();
     auto cut = onlyCut(op);
     if (!isElementwise(producer) || !cut || isPlanned(op) ||
-        !onlySlicesRead(op.getX()) || !leadsToProduct(op.getX()))
+        !onlySlicesRead(op.getX()))
       return failure();
     int64_t fromEnd = rankOf(op.getX()) - *cut;
+    if (!leadsToProduct(op.getX(), fromEnd))
+      return failure();
     SmallVector<Value> operands;
     for (Value operand : producer->getOperands()) {
       int64_t dim = rankOf(operand) - fromEnd;
