@@ -51,11 +51,11 @@ static std::vector<double> solveForLast(Matrix rows) {
   for (size_t i = 0; i < size; ++i)
     rows[i].push_back(i + 1 == size ? 1 : 0);
   for (size_t pivot = 0; pivot < size; ++pivot) {
-    auto largest = std::max_element(
-        rows.begin() + static_cast<std::ptrdiff_t>(pivot), rows.end(),
-        [&](const auto &a, const auto &b) {
-          return std::abs(a[pivot]) < std::abs(b[pivot]);
-        });
+    auto largest =
+        std::max_element(rows.begin() + static_cast<std::ptrdiff_t>(pivot),
+                         rows.end(), [&](const auto &a, const auto &b) {
+                           return std::abs(a[pivot]) < std::abs(b[pivot]);
+                         });
     if (std::abs((*largest)[pivot]) < 1e-12)
       return {};
     std::swap(rows[pivot], *largest);

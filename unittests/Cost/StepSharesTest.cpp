@@ -90,8 +90,11 @@ TEST(StepShares, OneMicroBatch) {
 // hardly more. They are found by moving time from chunk to chunk.
 TEST(StepShares, SomeStepsTakeHardlyMore) {
   std::mt19937_64 random(6);
-  for (auto [p, m, v] : {std::array<int64_t, 3>{2, 2, 2}, {2, 8, 2}, {4, 8, 2},
-                         {4, 4, 1}, {2, 8, 4}}) {
+  for (auto [p, m, v] : {std::array<int64_t, 3>{2, 2, 2},
+                         {2, 8, 2},
+                         {4, 8, 2},
+                         {4, 4, 1},
+                         {2, 8, 4}}) {
     Schedule schedule = buildSchedule(kindOf(v), p, m, v);
     constexpr int64_t kWork = 1000000;
     auto size = size_t(p * v);
