@@ -7,6 +7,8 @@
 #ifndef KERF_TOOLS_VALIDATORS_H
 #define KERF_TOOLS_VALIDATORS_H
 
+#include "kerf/Format/Decimal.h"
+
 #include <CLI/CLI.hpp>
 
 #include <cerrno>
@@ -19,9 +21,8 @@ namespace kerf::tool {
 inline CLI::Validator positiveAndFinite() {
   return CLI::Validator(
       [](std::string &text) {
-        char *end = nullptr;
-        double value = std::strtod(text.c_str(), &end);
-        return *end == 0 && std::isfinite(value) && value > 0
+        double value = std::strtod(text.c_str(), nullptr);
+        return isDecimal(text) && std::isfinite(value) && value > 0
                    ? std::string()
                    : "'" + text + "' is not a positive finite number";
       },

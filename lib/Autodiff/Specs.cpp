@@ -5,6 +5,7 @@
 #include "Optimizers.h"
 
 #include "kerf/Format/ClosestName.h"
+#include "kerf/Format/Decimal.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -20,7 +21,8 @@ static llvm::Error wrong(const Twine &message) {
 
 static llvm::Error number(StringRef flag, StringRef key, StringRef text,
                           double min, double max, double &result) {
-  if (text.getAsDouble(result) || !(result >= min) || !(result <= max))
+  if (!kerf::isDecimal(text) || text.getAsDouble(result) || !(result >= min) ||
+      !(result <= max))
     return llvm::createStringError(
         llvm::inconvertibleErrorCode(),
         "%s: %s is '%s', expected a number from %g to %g", flag.str().c_str(),

@@ -357,6 +357,17 @@ bool Planner::isWanted(size_t number) const {
          });
 }
 
+std::string Planner::whyNoMicroBatches() const {
+  if (batch.breaks().empty())
+    return "";
+  const BatchAnalysis::Break &first = batch.breaks().front();
+  StringRef name = first.op->getNumResults() ? names[first.op->getResult(0)]
+                                             : StringRef("the end");
+  return (name + " (" + first.op->getName().getStringRef() + ") " +
+          first.reason)
+      .str();
+}
+
 /// The best plan of all candidates, whose reason says why it is none; null with
 /// an error where the request is at fault.
 Attempt *Planner::search(PlanError &error, std::string &message) {
@@ -368,17 +379,8 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     return nullptr;
   }
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
-  std::string whyNot;
-  if (!batch.breaks().empty()) {
-    const BatchAnalysis::Break &first = batch.breaks().front();
-    StringRef name = first.op->getNumResults() ? names[first.op->getResult(0)]
-                                               : StringRef("the end");
-    whyNot =
-        (name + " (" + first.op->getName().getStringRef() + ") " + first.reason)
-            .str();
-  }
   MeshSet set = enumerateMeshes(options, batch.batchSize(), canMicroBatch,
-                                batch.isTraining(), whyNot);
+                                batch.isTraining(), whyNoMicroBatches());
   if (!set.error.empty()) {
     error = PlanError::BadRequest;
     message = set.error;

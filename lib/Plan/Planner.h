@@ -131,6 +131,8 @@ public:
   /// an Nth of an op takes at least an Nth of its time (cost::computeSeconds);
   /// 0 for the objective volume.
   double dividedWork();
+  /// Why the batch cannot be cut in time, in words; empty if it can.
+  std::string whyNoMicroBatches() const;
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;

@@ -252,6 +252,15 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     return stopped();
   error = why.error;
   message = std::move(why.message);
+  // A model is another one where its statistics are of a micro-batch: that is
+  // for the user to ask for.
+  if (std::string whyNot = asItIs().whyNoMicroBatches();
+      !whyNot.empty() && !options.microBatches && memoryLimitOf(options))
+    message += "\nnote: micro-batches, which hold less at a time, were not "
+               "looked at: " +
+               whyNot +
+               "; option micro-batches=M asks for them, with statistics of "
+               "each where a sum is BatchNorm's";
   return failure();
 }
 

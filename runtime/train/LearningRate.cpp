@@ -21,6 +21,8 @@
 
 #include "../base/Error.h"
 
+#include "kerf/Format/Decimal.h"
+
 #include <algorithm>
 
 #include <cmath>
@@ -48,9 +50,8 @@ double LearningRate::at(int64_t t) const {
 }
 
 static bool parseNumber(const std::string &text, double &value) {
-  char *end = nullptr;
-  value = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == 0 && std::isfinite(value) && value >= 0;
+  value = std::strtod(text.c_str(), nullptr);
+  return kerf::isDecimal(text) && std::isfinite(value) && value >= 0;
 }
 
 std::string kerf::rt::parseLearningRate(const std::string &text,

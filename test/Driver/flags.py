@@ -23,11 +23,18 @@ checks.expect("version", version[0].startswith("kerf 0.") and version[1].startsw
               and "kerf.package/1" in version[3], version)
 
 # Sizes.
-for text in ("16", "16GBit", "GiB", "-1GiB", "1 GiB"):
+for text in ("16", "16GBit", "GiB", "-1GiB", "1 GiB", "0x1GiB", "1eGiB"):
     expect_error(checks, f"memory limit {text!r}", ["plan", mlp, "--dim=batch=8", f"--memory-limit={text}"], 2,
                  [f"--memory-limit: '{text}' is not a size", "B, KB, MB"])
 for text in ("100000B", "100KB", "0.5MiB"):
     checks.expect(f"memory limit {text}", kerf("plan", mlp, "--dim=batch=8", f"--memory-limit={text}").returncode == 0)
+
+# Numbers that somebody has not finished, or that only C writes.
+for text in ("3e", "1e-", "0x1p-3", "inf", ""):
+    expect_error(checks, f"a learning rate of {text!r}", ["plan", models.parent / "training/mlp/model.onnx", "--train", "--dim=batch=8",
+                                                          "--loss=cross_entropy(logits,labels)", f"--optimizer=sgd,lr={text}"], 2, ["lr is '"])
+for flag in ("--deadline=1e", "--deadline=0x2", "--deadline=inf"):
+    expect_error(checks, flag, ["plan", mlp, "--dim=batch=8", flag], 2, ["--deadline"])
 
 # Bindings.
 lists = [kerf("plan", bert, *dims, "-q", "--json").stdout for dims in (["--dim", "batch=2"], ["--dim", "batch=2,batch=2"])]

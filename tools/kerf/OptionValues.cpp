@@ -1,6 +1,8 @@
 //===- OptionValues.cpp - values of options, and figures for people -------===//
 #include "Options.h"
 
+#include "kerf/Format/Decimal.h"
+
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -79,12 +81,13 @@ int64_t kerf::tool::parseBytes(const std::string &text,
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   std::string unit = end;
+  bool isNumber = isDecimal(text.substr(0, text.size() - unit.size()));
   const std::pair<const char *, double> units[] = {
       {"B", 1},          {"KB", 1e3},          {"MB", 1e6},
       {"GB", 1e9},       {"TB", 1e12},         {"KiB", 1024.},
       {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
   for (const auto &[name, factor] : units)
-    if (end != text.c_str() && unit == name && value >= 0) {
+    if (isNumber && unit == name && value >= 0) {
       if (!(value * factor < 9e18))
         throw Failure{
             kUsage, flag + ": '" + text + "' is more than 2^63 bytes", {}};

@@ -201,7 +201,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   if (options.microBatches && *options.microBatches > 1) {
     if (!canMicroBatch) {
       set.error = "option " + options.microBatchesOption +
-                  ": the model cannot be cut along its batch" +
+                  ": the batch cannot be cut into micro-batches" +
                   (whyNot.empty() ? "" : ": " + whyNot.str());
       return set;
     }
@@ -296,16 +296,20 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                  (options.chunks ? std::to_string(*options.chunks) : "2 or 4") +
                  " chunks in an interleaved schedule, with p, 2p or 4p "
                  "micro-batches that divide the batch; "
+       : !canMicroBatch && !whyNot.empty()
+           ? "without micro-batches, since " + whyNot.str() + "; "
            : std::string(
                  "p/2, p, 2p or 4p micro-batches, of these what is above "
                  "1 and divides the batch, or the most up to 4p that "
                  "do") +
                  (fixedStages ? ", and 1; " : ", 1 where there are none; ")) +
-      "with one stage 1, "
-      "where the memory limit makes that cost more also each number up to " +
-      std::to_string(kMaxAccumulations) +
-      " that divides the batch; the rest of the "
-      "devices on one free axis" +
+      (!canMicroBatch && !whyNot.empty()
+           ? ""
+           : "with one stage 1, where the memory limit makes that cost more "
+             "also each number up to " +
+                 std::to_string(kMaxAccumulations) +
+                 " that divides the batch; ") +
+      "the rest of the devices on one free axis" +
       std::string(!isTraining     ? " or on two"
                   : fixed.empty() ? ", on dp or on dp x tp"
                                   : "") +

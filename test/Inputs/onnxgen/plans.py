@@ -9,7 +9,7 @@ import re
 # (exit code, pattern of what stands on stderr, why it is true)
 TRUE_REFUSALS = [
     (2, r"^error: --micro-batches: \d+ does not divide the batch of \d+", "micro-batches that do not divide the batch"),
-    (2, r"^error: --micro-batches: the model cannot be cut along its batch",
+    (2, r"^error: --micro-batches: the batch cannot be cut into micro-batches",
      "a model without a batch has no micro-batches"),
     (2, r"^error: --micro-batches: the model cannot be cut into \d+ along its batch(\n.*)*"
      r"\nnote: there are plans with other numbers of them",
