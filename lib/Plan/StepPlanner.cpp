@@ -259,8 +259,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message += "\nnote: micro-batches, which hold less at a time, were not "
                "looked at: " +
                whyNot +
-               "; option micro-batches=M asks for them, with statistics of "
-               "each where a sum is BatchNorm's";
+               "; option micro-batches=M asks for them (BatchNorm then has the "
+               "statistics of each)";
   return failure();
 }
 

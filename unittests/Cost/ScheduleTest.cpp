@@ -1,7 +1,5 @@
 //===- ScheduleTest.cpp - simulated schedules equal their formulas --------===//
-#include "kerf/Cost/Schedule.h"
-
-#include <gtest/gtest.h>
+#include "Simulate.h"
 
 #include <algorithm>
 #include <map>
@@ -10,16 +8,6 @@
 using namespace kerf::cost;
 
 namespace {
-
-ScheduleResult simulateOrFail(const Schedule &schedule,
-                              llvm::ArrayRef<StageTimes> times) {
-  llvm::Expected<ScheduleResult> result = simulate(schedule, times);
-  if (!result) {
-    ADD_FAILURE() << llvm::toString(result.takeError());
-    return {};
-  }
-  return *result;
-}
 
 std::string errorOf(const Schedule &schedule,
                     llvm::ArrayRef<StageTimes> times) {

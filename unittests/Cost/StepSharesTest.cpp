@@ -1,7 +1,7 @@
 //===- StepSharesTest.cpp - no simulated step is below its shares ---------===//
-#include "kerf/Cost/StepShares.h"
+#include "Simulate.h"
 
-#include <gtest/gtest.h>
+#include "kerf/Cost/StepShares.h"
 
 #include <algorithm>
 #include <array>
@@ -10,16 +10,6 @@
 using namespace kerf::cost;
 
 namespace {
-
-ScheduleResult simulateOrFail(const Schedule &schedule,
-                              llvm::ArrayRef<StageTimes> times) {
-  llvm::Expected<ScheduleResult> result = simulate(schedule, times);
-  if (!result) {
-    ADD_FAILURE() << llvm::toString(result.takeError());
-    return {};
-  }
-  return *result;
-}
 
 /// Times of chunks of every kind: alike, some of no time, one that is long,
 /// growing.

@@ -31,15 +31,11 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// More parts than one kernel should compute or copy.
-static constexpr size_t manyParts = 16;
-
 /// Whether the parts lie one behind the other in memory.
 static bool lieInARow(nn::ConcatOp concat) {
   RankedTensorType whole = concat.getResult().getType();
   return whole.getNumElements() != 0 &&
-         llvm::all_of(whole.getShape().take_front(concat.getDim()),
-                      [](int64_t size) { return size == 1; });
+         isOutermost(whole.getShape(), concat.getDim());
 }
 
 /// Whether a call or kernel of this step computes the value.
@@ -63,7 +59,7 @@ static bool isSent(Value value) {
 }
 
 static bool pays(nn::ConcatOp concat) {
-  size_t computed = 0, stored = 0, parts = concat.getInputs().size();
+  int64_t computed = 0, stored = 0, parts = concat.getInputs().size();
   int64_t bytes = 0;
   for (Value part : concat.getInputs()) {
     Value value = computedValue(part);
@@ -75,7 +71,8 @@ static bool pays(nn::ConcatOp concat) {
     stored += isPlace && (!value.hasOneUse() || isa<exec::LibraryCallInterface>(
                                                     value.getDefiningOp()));
   }
-  return 2 * stored >= parts || (parts > manyParts && 2 * computed >= parts);
+  return 2 * stored >= parts ||
+         (parts > kMaxKernelParts && 2 * computed >= parts);
 }
 
 namespace {

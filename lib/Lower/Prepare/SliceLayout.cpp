@@ -23,9 +23,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// More parts than one kernel should copy.
-static constexpr size_t manyParts = 16;
-
 /// The permutation that brings a dimension to the front.
 static SmallVector<int64_t> toFront(int64_t dim, int64_t rank) {
   SmallVector<int64_t> perm = {dim};
@@ -33,11 +30,6 @@ static SmallVector<int64_t> toFront(int64_t dim, int64_t rank) {
     if (d != dim)
       perm.push_back(d);
   return perm;
-}
-
-/// Whether the elements of one index of `dim` are contiguous.
-static bool isInFront(ArrayRef<int64_t> shape, int64_t dim) {
-  return llvm::all_of(shape.take_front(dim), [](int64_t d) { return d == 1; });
 }
 
 /// The last value of a product's epilogue: behind elementwise ops that are the
@@ -81,7 +73,7 @@ static void storeSlicesTogether(nn::MatmulOp product) {
   ArrayRef<int64_t> shape = shapeOf(x);
   // Rows stay rows; slices that are contiguous already stay as they are.
   if (failed(dim) || *dim + 1 == static_cast<int64_t>(shape.size()) ||
-      isInFront(shape, *dim))
+      isOutermost(shape, *dim))
     return;
   SmallVector<int64_t> perm = toFront(*dim, shape.size());
   auto permuted = [&](ArrayRef<int64_t> dims) {
@@ -122,9 +114,9 @@ static void storePartsTogether(nn::ConcatOp concat) {
   int64_t dim = concat.getDim(), rank = type.getRank(),
           parts = concat.getInputs().size();
   // Rows stay rows, and each part has extent 1.
-  if (parts <= static_cast<int64_t>(manyParts) ||
-      parts != type.getDimSize(dim) || dim + 1 == rank ||
-      isInFront(type.getShape(), dim) || isComputedAtLoad(concat.getResult()) ||
+  if (parts <= kMaxKernelParts || parts != type.getDimSize(dim) ||
+      dim + 1 == rank || isOutermost(type.getShape(), dim) ||
+      isComputedAtLoad(concat.getResult()) ||
       llvm::any_of(concat.getInputs(),
                    [&](Value part) { return shapeOf(part)[dim] != 1; }))
     return;
