@@ -43,14 +43,17 @@ bool hasOpenLeading(const Info &info) {
 } // namespace
 
 void Importer::findBatch(ArrayRef<const Info *> arguments) {
-  bool isNamed = llvm::any_of(
-      arguments, [](const Info *info) { return namedBatch(*info) > 0; });
-  bool isOpen = llvm::any_of(
-      arguments, [](const Info *info) { return hasOpenLeading(*info); });
+  // What the user says of one input tells nothing about the others.
+  bool isNamed = false, isOpen = false;
   llvm::SmallSet<int64_t, 4> sizes;
-  for (auto [index, input] : llvm::enumerate(arguments))
+  for (auto [index, input] : llvm::enumerate(arguments)) {
+    if (options.batchDims.count(input->name()))
+      continue;
+    isNamed |= namedBatch(*input) > 0;
+    isOpen |= hasOpenLeading(*input);
     if (shapeOfInfo(*input).dim_size())
       sizes.insert(shapeOf(function.getArgument(index))[0]);
+  }
 
   for (auto [index, input] : llvm::enumerate(arguments)) {
     auto number = unsigned(index);

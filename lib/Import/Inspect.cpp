@@ -92,14 +92,22 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   // Only an imported module tells which constants are parameters.
   if (!report.unboundDims.empty())
     stream << "parameters are counted once these dimensions are bound\n";
-  else
+  else {
     stream << "parameters " << report.numParameters
            << (report.numParameters == 1 ? " tensor, " : " tensors, ")
            << report.parameterElements
            << (report.parameterElements == 1 ? " element, " : " elements, ")
            << scaled(double(report.parameterBytes),
                      {" B", " KiB", " MiB", " GiB"}, 1024)
-           << " (floats that the file stores)\n";
+           << " (floats that the file stores";
+    if (!report.numbers.empty())
+      stream << "; " << report.numbers.size()
+             << (report.numbers.size() == 1 ? " number without dimensions is a "
+                                              "constant"
+                                            : " numbers without dimensions are "
+                                              "constants");
+    stream << ")\n";
+  }
   if (module) {
     ModuleCost cost = costOfModule(module);
     stream << "FLOPs " << cost.flops << " ("

@@ -95,6 +95,11 @@ void BatchLoader::assemble(const Samples &samples, const BatchOptions &options,
   for (size_t c = 0; c < samples.columns.size(); ++c) {
     const Column &column = samples.columns[c];
     int64_t bytes = column.sampleBytes(), element = dtypeSize(column.dtype);
+    if (column.isShared) {
+      batch.tensors[c].resize(static_cast<size_t>(bytes));
+      column.read(0, batch.tensors[c].data());
+      continue;
+    }
     batch.tensors[c].resize(static_cast<size_t>(bytes * options.batch));
     for (int64_t i = 0; i < options.batch; ++i) {
       char *to = batch.tensors[c].data() + i * bytes;

@@ -39,7 +39,8 @@ std::string samplesText(const DataInput &input) {
   return text;
 }
 
-/// The array that has an input's samples; null if there is none.
+/// The array that has an input's samples, or the input itself if samples share
+/// it; null if there is none.
 const DataArray *findArray(const DataSet &data, const DataInput &input) {
   auto it = std::find_if(
       data.arrays.begin(), data.arrays.end(),
@@ -49,8 +50,13 @@ const DataArray *findArray(const DataSet &data, const DataInput &input) {
   if (!it->error.empty())
     bad(data, it->error);
   bool fits = it->shape.size() == input.shape.size();
-  for (size_t i = 1; fits && i < it->shape.size(); ++i)
+  for (size_t i = !input.isShared; fits && i < it->shape.size(); ++i)
     fits = input.shape[i] < 0 || it->shape[i] == input.shape[i];
+  if (!fits && input.isShared)
+    bad(data,
+        cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
+            ", input \"", input.name, "\" expects ", shapeString(input.shape),
+            ", the same in every step: it has no dimension of samples"));
   if (!fits)
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
                   ", input \"", input.name, "\" expects ", samplesText(input),
@@ -79,22 +85,24 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
                     input.name, "\" (", typed(input.dtype, input.shape),
                     "), there are: ", listOf(data.arrays)));
     const DataArray &array = *found;
-    if (!first) {
+    if (!first && !input.isShared) {
       first = &array;
       samples.count = array.shape[0];
     }
-    if (array.shape[0] != samples.count)
+    if (!input.isShared && array.shape[0] != samples.count)
       bad(data, cat("array \"", array.name, "\" has ", array.shape[0],
                     " samples, \"", first->name, "\" has ", samples.count));
     Column column;
     column.name = input.name;
     column.dtype = input.dtype;
     column.data = array.data;
-    column.elements =
-        numElements(Shape(input.shape.begin() + 1, input.shape.end()));
-    column.strideBytes = column.elements * dtypeSize(array.dtype);
+    column.elements = numElements(
+        Shape(input.shape.begin() + !input.isShared, input.shape.end()));
+    column.strideBytes =
+        input.isShared ? 0 : column.elements * dtypeSize(array.dtype);
     column.convert = requireExact(data, array, input);
     column.isLabels = input.isLabels;
+    column.isShared = input.isShared;
     column.owner = array.owner;
     samples.columns.push_back(std::move(column));
   }
@@ -147,16 +155,32 @@ Samples bindTokens(const DataSet &data, const std::vector<DataInput> &inputs) {
 }
 } // namespace
 
+bool kerf::rt::isSharedInput(const TrainOptions &options,
+                             const kerf_tensor_info_t &info) {
+  return info.rank == 0 ||
+         std::find(options.sharedInputs.begin(), options.sharedInputs.end(),
+                   info.name) != options.sharedInputs.end();
+}
+
+int64_t kerf::rt::batchOf(const std::vector<DataInput> &inputs) {
+  for (const DataInput &input : inputs)
+    if (!input.isShared && !input.shape.empty())
+      return input.shape[0];
+  return 0;
+}
+
 Samples kerf::rt::bindColumns(const DataSet &data,
                               const std::vector<DataInput> &inputs) {
-  if (inputs.empty())
-    bad(data, "the model has no inputs to feed");
+  if (std::all_of(inputs.begin(), inputs.end(),
+                  [](const DataInput &input) { return input.isShared; }))
+    bad(data, "the model has no inputs to feed with samples");
   for (const DataInput &input : inputs)
-    if (input.shape.empty() || input.shape[0] != inputs[0].shape[0])
+    if (!input.isShared &&
+        (input.shape.empty() || input.shape[0] != batchOf(inputs)))
       bad(data,
           cat("input \"", input.name, "\" has shape ", shapeString(input.shape),
               ", expected its first dimension to be the batch of ",
-              inputs[0].shape.empty() ? 0 : inputs[0].shape[0]));
+              batchOf(inputs)));
   return data.isTokens ? bindTokens(data, inputs) : bindArrays(data, inputs);
 }
 
@@ -171,7 +195,7 @@ bool kerf::rt::matchData(const std::string &path,
       return true;
     for (const InputSpec &input : inputs) {
       auto &array = given.emplace_back();
-      if (input.shape.empty()) // has no samples, as bindColumns says
+      if (input.shape.empty()) // has no open size
         continue;
       if (const DataArray *found =
               findArray(data, {input.name, input.dtype, input.shape,

@@ -34,24 +34,34 @@ struct DataSet {
 /// KERF_IO_ERROR naming the file.
 DataSet openData(const std::string &path, int64_t sequenceLength);
 
-/// What a step wants: a batch of samples along dimension 0.
+/// What a step wants: a batch of samples along dimension 0, or one array that
+/// is the same in every step.
 struct DataInput {
   std::string name;
   kerf_dtype_t dtype = KERF_F32;
   Shape shape; ///< with the batch; -1: open
   bool isLabels = false;
   std::vector<std::string> symbols = {}; ///< of open sizes
+  bool isShared = false;                 ///< the same in every step
 };
 
-/// Samples of one input.
+/// Whether an input is the same in every step: a single number, or `options`
+/// says so.
+bool isSharedInput(const TrainOptions &options, const kerf_tensor_info_t &info);
+/// Samples in a batch: the leading size of the first input that has samples; 0
+/// if none has.
+int64_t batchOf(const std::vector<DataInput> &inputs);
+
+/// Samples of one input, or what all samples share.
 struct Column {
   std::string name;
   kerf_dtype_t dtype = KERF_F32; ///< of the input
   const char *data = nullptr;
   int64_t strideBytes = 0; ///< from sample to sample, as stored
-  int64_t elements = 0;    ///< of one sample
+  int64_t elements = 0;    ///< of one sample, or of the array that all share
   ConvertFn convert = nullptr;
   bool isLabels = false;
+  bool isShared = false; ///< every sample is the same, and stands once
   std::shared_ptr<const void> owner;
 
   int64_t sampleBytes() const { return elements * dtypeSize(dtype); }

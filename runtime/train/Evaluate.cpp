@@ -21,6 +21,7 @@ Evaluator::Evaluator(const TrainOptions &options,
     checkStatus(kerf_package_input(package, i, &info));
     inputs.push_back(
         {info.name, info.dtype, {info.shape, info.shape + info.rank}, false});
+    inputs.back().isShared = isSharedInput(options, info);
   }
   numInputs = inputs.size();
   for (const DataInput &label : labels) {
@@ -47,7 +48,7 @@ Evaluator::Evaluator(const TrainOptions &options,
       bindColumns(openData(options.evalData, options.sequenceLength), inputs);
   if (samples.count < 1)
     throw Error(KERF_INVALID_ARGUMENT, options.evalData + ": has no samples");
-  batch = inputs[0].shape[0];
+  batch = batchOf(inputs);
   if (options.loss.isScalar() && samples.count < batch)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat(options.evalData, ": has ", samples.count,
@@ -59,7 +60,8 @@ Evaluator::Evaluator(const TrainOptions &options,
             ": a loss of the graph's own is a mean over a whole "
             "batch\n"));
   for (const Column &column : samples.columns)
-    buffers.emplace_back(static_cast<size_t>(column.sampleBytes() * batch));
+    buffers.emplace_back(static_cast<size_t>(column.sampleBytes() *
+                                             (column.isShared ? 1 : batch)));
   requireLabels(samples, options.loss, options.evalData);
 }
 
@@ -89,11 +91,13 @@ void Evaluator::addBatch(kerf_session_t *session, int64_t index,
                          Metrics &metrics) {
   int64_t begin = index * batch;
   int64_t valid = std::min(batch, samples.count - begin);
-  for (size_t c = 0; c < buffers.size(); ++c)
-    for (int64_t i = 0; i < batch; ++i) // the rest of the last repeats
-      samples.columns[c].read(begin + i % valid,
-                              buffers[c].data() +
-                                  i * samples.columns[c].sampleBytes());
+  for (size_t c = 0; c < buffers.size(); ++c) {
+    const Column &column = samples.columns[c];
+    int64_t count = column.isShared ? 1 : batch;
+    for (int64_t i = 0; i < count; ++i) // the rest of the last repeats
+      column.read(begin + i % valid,
+                  buffers[c].data() + i * column.sampleBytes());
+  }
   try {
     checkStatus(kerf_session_run(session));
   } catch (Error &error) {

@@ -19,7 +19,7 @@ uint64_t kerf::rt::fingerprint(const Samples &samples) {
     int64_t facts[] = {column.dtype, column.elements};
     add(facts, sizeof(facts));
     std::vector<char> sample(static_cast<size_t>(column.sampleBytes()));
-    for (int64_t i = 0; i < samples.count; i += step) {
+    for (int64_t i = 0; i < (column.isShared ? 1 : samples.count); i += step) {
       column.read(i, sample.data());
       add(sample.data(), sample.size());
     }

@@ -78,6 +78,7 @@ void Trainer::openPackage() {
                   name) != options.loss.labels.end();
     inputs.push_back(
         {name, info.dtype, {info.shape, info.shape + info.rank}, isLabels});
+    inputs.back().isShared = isSharedInput(options, info);
     inputIndices.push_back(i);
   }
   for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
@@ -125,7 +126,7 @@ void Trainer::openData() {
   samples = bindColumns(
       kerf::rt::openData(options.data, options.sequenceLength), inputs);
   state.seed = options.seed;
-  state.batch = inputs[0].shape[0];
+  state.batch = batchOf(inputs);
   state.samples = samples.count;
   state.data = fingerprint(samples);
   state.shuffle = options.shuffle;
@@ -293,7 +294,8 @@ std::string Trainer::sampleOf(const std::string &failure,
     return "";
   for (size_t i = 0; i < inputs.size(); ++i) {
     ConvertFn widen = exactConversion(inputs[i].dtype, KERF_I64);
-    if (inputs[i].isLabels || !widen || !isInteger(inputs[i].dtype))
+    if (inputs[i].isLabels || inputs[i].isShared || !widen ||
+        !isInteger(inputs[i].dtype))
       continue;
     const std::vector<char> &tensor = batch.tensors[i];
     auto count =

@@ -18,6 +18,7 @@
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -55,6 +56,8 @@ private:
 struct Model {
   explicit Model(Options &options);
   std::unique_ptr<Compilation> compilation;
+  /// Inputs that have no samples.
+  std::vector<std::string> sharedInputs;
   int64_t classesOf(const rt::TrainLoss &loss) const;
   /// Inputs that a loss of the graph takes as labels, and their range.
   void describeLabels(rt::TrainLoss &loss) const;
@@ -72,19 +75,33 @@ struct Model {
                 {}};
 }
 
+/// Whether the user says that an input has no samples, or what it is.
+static bool isSaidToBeShared(const Options &options, const std::string &input) {
+  return llvm::is_contained(options.batchDims, input + "=-1") ||
+         llvm::any_of(options.constants, [&](const std::string &text) {
+           return llvm::StringRef(text).starts_with(input + "=");
+         });
+}
+
+/// What to do about an input whose leading size is not the batch.
+static std::vector<std::string> hintOnShared(const std::string &input) {
+  return {"if it has no samples, but is the same in every step: --batch-dim " +
+          input + "=-1"};
+}
+
 /// Binds symbolic leading dimensions to --batch-size, and the second one of an
 /// input of tokens to --sequence-length.
 static void bindSizes(Options &options, const ImportReport &report) {
   auto bind = [&](const ModelValue::Dim &dim, int64_t size, const char *flag,
-                  const std::string &input) {
+                  const std::string &input, bool isLeading) {
     if (size == 0)
       return;
     if (dim.symbol.empty() && dim.size != size)
-      throw Failure{kUsage,
-                    std::string(flag) + " is " + std::to_string(size) +
-                        ", input \"" + input + "\" has " +
-                        std::to_string(dim.size),
-                    {}};
+      throw Failure{
+          kUsage,
+          std::string(flag) + " is " + std::to_string(size) + ", input \"" +
+              input + "\" has " + std::to_string(dim.size),
+          isLeading ? hintOnShared(input) : std::vector<std::string>()};
     if (!dim.symbol.empty() &&
         llvm::is_contained(report.unboundDims, dim.symbol) &&
         llvm::none_of(options.dims, [&](const std::string &text) {
@@ -93,15 +110,18 @@ static void bindSizes(Options &options, const ImportReport &report) {
       options.dims.push_back(dim.symbol + "=" + std::to_string(size));
   };
   for (const ModelValue &input : report.inputs) {
+    if (isSaidToBeShared(options, input.name))
+      continue;
     for (size_t dim = 1; dim < input.dims.size(); ++dim)
       if (namesBatch(input.dims[dim].symbol) &&
           !namesBatch(input.dims[0].symbol))
         refuseBatch(input.name, dim);
     if (!input.dims.empty())
-      bind(input.dims[0], options.batchSize, "--batch-size", input.name);
+      bind(input.dims[0], options.batchSize, "--batch-size", input.name,
+           /*isLeading=*/true);
     if (input.dims.size() == 2)
       bind(input.dims[1], options.sequenceLength, "--sequence-length",
-           input.name);
+           input.name, /*isLeading=*/false);
   }
 }
 
@@ -130,8 +150,12 @@ Model::Model(Options &options) {
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
-    if (!dim)
+    if (!dim) {
+      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str();
+      if (isSaidToBeShared(options, name))
+        sharedInputs.push_back(name);
       continue;
+    }
     if (dim.getInt() > 0)
       refuseBatch(main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str(),
                   dim.getInt());
@@ -150,12 +174,13 @@ Model::Model(Options &options) {
     for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
       auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
       auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
-      if (name && !shape.empty() && shape[0] != options.batchSize)
+      if (name && !shape.empty() && shape[0] != options.batchSize &&
+          !llvm::is_contained(sharedInputs, name.getValue()))
         throw Failure{kUsage,
                       "--batch-size is " + std::to_string(options.batchSize) +
                           ", input \"" + name.getValue().str() +
                           "\" has a batch of " + std::to_string(shape[0]),
-                      {}};
+                      hintOnShared(name.str())};
     }
 }
 
@@ -413,6 +438,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     takeData(inference);
     Model model(inference);
     options.dims = inference.dims;
+    loop.sharedInputs = model.sharedInputs;
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss);
     else if (loop.loss.isScalar())
@@ -436,6 +462,12 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   std::string classes = std::to_string(loop.loss.classes);
   requireStatus(job.share(classes));
   loop.loss.classes = std::stoll(classes);
+  std::string shared = llvm::join(loop.sharedInputs, "\n");
+  requireStatus(job.share(shared));
+  loop.sharedInputs.clear();
+  for (llvm::StringRef name : llvm::split(shared, '\n'))
+    if (!name.empty())
+      loop.sharedInputs.push_back(name.str());
   if (!loop.evalData.empty() && job.leads()) {
     loop.evalPackage = folder.file("eval.kerf");
     package(forEvaluation(options), loop.evalPackage, nullptr);

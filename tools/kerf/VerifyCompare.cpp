@@ -232,7 +232,9 @@ std::string kerf::tool::differenceText(const Difference &d) {
            << llvm::format("%.7g against %.7g", d.found, d.expected) << ")";
   if (d.largestRelative > 0)
     stream << ", largest relative " << llvm::format("%.3g", d.largestRelative);
-  if (d.notNumbers)
+  if (d.notNumbers == d.elements && d.elements > 0)
+    stream << "; all are NaN in both, so nothing was compared";
+  else if (d.notNumbers)
     stream << "; " << d.notNumbers << " are NaN in both";
   if (d.unrounded)
     stream << "; " << d.unrounded

@@ -9,10 +9,13 @@
 // illegal.
 //
 // In a training step a sum over the batch does not break it as long as what
-// follows is linear (and multiplies it by nothing infinite, Interval.h): the
-// value is then a *sum over samples*, each micro-batch makes its part, and
-// `dist.accumulate` adds the parts up. What runs once per step (prologue,
-// update) sees the whole batch and breaks nothing.
+// follows is linear: the value is then a *sum over samples*, each micro-batch
+// makes its part, and `dist.accumulate` adds the parts up. What runs once per
+// step (prologue, update) sees the whole batch and breaks nothing.
+//
+// Sums of parts on *devices* may pass where the result is the whole's in all
+// cases, so only what multiplies them by nothing infinite lets them pass
+// (Interval.h).
 //
 // Linear in the number of ops.
 //
@@ -64,8 +67,8 @@ public:
   bool isSumOverBatch(mlir::Value value) const { return sums.contains(value); }
   /// The linear group of the op's rule through which such sums pass.
   std::optional<unsigned> sumGroup(mlir::Operation *op) const;
-  /// The linear groups of the op's rule through which no sum of parts may pass,
-  /// over samples or over devices.
+  /// The linear groups of the op's rule through which no sum of parts on
+  /// several devices may pass.
   llvm::ArrayRef<unsigned> closedGroups(mlir::Operation *op) const;
 
 private:

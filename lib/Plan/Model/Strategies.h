@@ -40,7 +40,7 @@ struct StrategyOptions {
   bool isOfStep = false;
   /// The linear group through which sums over micro-batches pass.
   std::optional<unsigned> sumGroup;
-  /// Linear groups through which no partial sum may pass.
+  /// Linear groups through which no sum of parts on several devices may pass.
   llvm::ArrayRef<unsigned> closedGroups{};
   /// Over which samples the op's sums over the batch are meant.
   dist::ReductionReach reach = dist::ReductionReach::Batch;

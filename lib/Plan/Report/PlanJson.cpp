@@ -353,15 +353,18 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   return success();
 }
 
-/// A plan that was edited or made elsewhere may not let partial sums pass
-/// where a search does not: the program would give NaN where the model gives
-/// infinity.
+/// A plan that was edited or made elsewhere may not let partial sums of devices
+/// pass where a search does not: the program would give NaN where the model
+/// gives infinity.
 LogicalResult Reader::checkParts(Operation *op) {
   if (batch.closedGroups(op).empty())
     return success();
   SmallVector<unsigned> parts;
   for (auto [number, attr] : llvm::enumerate(ops[op].operands))
-    if (llvm::cantFail(attr.toLayout(mesh)).isPartial())
+    if (llvm::any_of(llvm::cantFail(attr.toLayout(mesh)).partial,
+                     [&](const dist::AxisRef &over) {
+                       return !mesh.axes[over.axis].isTime;
+                     }))
       parts.push_back(number);
   const ShardingRule &rule = rules.of(op);
   for (unsigned group : batch.closedGroups(op))

@@ -95,6 +95,9 @@ struct TrainOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
 
   std::string data, evalData;
+  /// Inputs that have no samples: the data has one array of just their shape,
+  /// which is the same in every step.
+  std::vector<std::string> sharedInputs;
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
   bool shuffle = true, keepLast = false;
   uint64_t seed = 0;
