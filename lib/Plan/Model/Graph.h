@@ -284,6 +284,7 @@ private:
   /// What a hint on `value` may ask for: more than a search looks at, since
   /// padding does not matter.
   std::vector<LayoutId> layoutsForHints(mlir::Value value);
+  dist::Layout withoutTime(LayoutId layout) const;
   std::string hintText(LayoutId layout) const;
   ShardingRule placementRule(mlir::Operation *op) const;
   Levels levelsOf(double seconds, int64_t shares, int64_t total,

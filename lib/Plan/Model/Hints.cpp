@@ -9,6 +9,8 @@
 
 #include "kerf/Support/NamePattern.h"
 
+#include "mlir/AsmParser/AsmParser.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -18,36 +20,43 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// For each dimension of a hint such as `[{}, {tp}:128]` the number of parts
-/// into which it is cut and the size of a block; 0 where the hint names no
-/// block. Empty if the text is not a sharding.
-static SmallVector<std::pair<int64_t, int64_t>>
-readCuts(StringRef sharding, const dist::Mesh &mesh) {
-  SmallVector<std::pair<int64_t, int64_t>> cuts;
-  while (true) {
-    auto [before, rest] = sharding.split('{');
-    if (rest.empty() || before.contains("partial"))
-      return cuts;
-    auto [axes, after] = rest.split('}');
-    int64_t parts = 1, block = 0;
-    SmallVector<StringRef> names;
-    axes.split(names, ',', -1, /*KeepEmpty=*/false);
-    for (StringRef name : names) {
-      auto [whole, digit] = name.split(':');
-      int64_t size = 0;
-      if (auto axis = mesh.find(whole.trim(" \"")))
-        size = mesh.axes[*axis].size;
-      if (!digit.empty() && digit.split(')').second.getAsInteger(10, size))
-        return {};
-      if (size < 1)
-        return {};
-      parts *= size;
-    }
-    sharding = after.ltrim();
-    if (sharding.consume_front(":") && sharding.consumeInteger(10, block))
-      return {};
-    cuts.push_back({parts, block});
+/// The sharding that a hint such as `[{}, {tp}:128]` names: as in plan.json,
+/// where quotes and outer brackets may be left out. Nothing if it names none of
+/// this mesh.
+static std::optional<dist::Layout>
+readHint(StringRef text, const dist::Mesh &mesh, MLIRContext *context) {
+  text = text.trim();
+  if (text.consume_front("["))
+    text.consume_back("]");
+  std::string quoted;
+  bool isAxis = false, isQuoted = false;
+  for (StringRef rest = text; !rest.empty();) {
+    StringRef name = rest.take_while(
+        [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+    bool isName =
+        isAxis && !isQuoted && !name.empty() && !llvm::isDigit(name.front());
+    char next = rest.front();
+    isAxis = (isAxis || next == '{') && next != '}';
+    isQuoted ^= next == '"';
+    quoted += isName         ? ("\"" + name + "\"").str()
+              : name.empty() ? std::string(1, next)
+                             : name.str();
+    rest = rest.drop_front(std::max<size_t>(name.size(), 1));
   }
+  // What is no sharding is refused with a list of those that are.
+  ScopedDiagnosticHandler quiet(context,
+                                [](Diagnostic &) { return success(); });
+  auto sharding = dyn_cast_if_present<dist::ShardingAttr>(
+      parseAttribute("#dist.sharding<" + quoted + ">", context));
+  if (!sharding)
+    return std::nullopt;
+  llvm::Expected<dist::Layout> layout = sharding.toLayout(mesh);
+  if (!layout) {
+    llvm::consumeError(layout.takeError());
+    return std::nullopt;
+  }
+  layout->canonicalize();
+  return *layout;
 }
 
 DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
@@ -55,21 +64,20 @@ DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
                            const ValueNames &names) {
   bool any = false;
   for (const ShardHint &hint : options.hints) {
-    auto cuts = readCuts(hint.sharding, mesh);
-    if (llvm::all_of(cuts, [](auto cut) { return cut.first == 1; }))
+    auto wish = readHint(hint.sharding, mesh, function.getContext());
+    if (!wish || wish->isReplicated())
       continue;
     llvm::Regex regex = namePattern(hint.pattern);
     auto look = [&](Value value) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type || type.getRank() != static_cast<int64_t>(cuts.size()))
+      if (!type || type.getRank() != static_cast<int64_t>(wish->dims.size()))
         return;
-      for (auto [dim, cut] : llvm::enumerate(cuts)) {
-        auto [parts, block] = cut;
-        int64_t size = type.getDimSize(dim);
-        if ((size % parts == 0 && !block) || !regex.match(names[value]))
+      for (auto [dim, axes] : llvm::enumerate(wish->dims)) {
+        int64_t parts = dist::numShards(axes), size = type.getDimSize(dim);
+        if ((size % parts == 0 && !wish->block(dim)) ||
+            !regex.match(names[value]))
           continue;
-        dimBlocks.add(value, dim,
-                      {parts, block ? block : dist::localSize(size, parts)});
+        dimBlocks.add(value, dim, {parts, wish->localSize(dim, size)});
         any = true;
       }
     };
@@ -126,45 +134,20 @@ std::vector<LayoutId> Graph::layoutsForHints(Value value) {
   return all;
 }
 
-/// As in `--shard`, without blanks, quotes and the outer brackets.
-static std::string squeeze(StringRef from) {
-  std::string to;
-  for (char c : from)
-    if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
-        c != ']')
-      to.push_back(c);
-  return to;
-}
-
-/// A wish for a value of this type, squeezed, without the sizes of blocks that
-/// it would have anyway: of 8 numbers in 4 parts, {tp}:2 is {tp}.
-static std::string wishText(StringRef wish, RankedTensorType type,
-                            const dist::Mesh &mesh) {
-  auto cuts = readCuts(wish, mesh);
-  std::string text = squeeze(wish);
-  size_t at = 0;
-  for (auto [dim, cut] : llvm::enumerate(cuts)) {
-    at = text.find('}', at);
-    if (at == std::string::npos || dim >= static_cast<size_t>(type.getRank()))
-      break;
-    ++at;
-    auto [parts, block] = cut;
-    std::string size = ":" + std::to_string(block);
-    if (block > 0 && block == dist::localSize(type.getDimSize(dim), parts) &&
-        text.compare(at, size.size(), size) == 0)
-      text.erase(at, size.size());
-  }
-  return text;
+/// The time axis is the schedule's, not the user's.
+dist::Layout Graph::withoutTime(LayoutId id) const {
+  dist::Layout layout = layouts[id];
+  auto isTime = [&](const dist::AxisRef &ref) {
+    return candidate.timeAxis == ref.axis;
+  };
+  for (dist::AxisList &axes : layout.dims)
+    llvm::erase_if(axes, isTime);
+  llvm::erase_if(layout.partial, isTime);
+  return layout;
 }
 
 std::string Graph::hintText(LayoutId id) const {
-  dist::Layout layout = layouts[id];
-  // The time axis is the schedule's, not the user's.
-  for (dist::AxisList &axes : layout.dims)
-    llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
-      return candidate.timeAxis == ref.axis;
-    });
-  std::string text = dist::toString(layout, candidate.mesh);
+  std::string text = dist::toString(withoutTime(id), candidate.mesh);
   if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
     text = "[" + text.substr(1, text.size() - 2) + "]";
   return text;
@@ -176,17 +159,22 @@ void Graph::applyHints(Value value, uint32_t node,
     if (!namePattern(hint.pattern).match(names[value]))
       continue;
     bool any = false;
-    std::string wish =
-        wishText(hint.sharding, tensorType(value), candidate.mesh);
+    std::optional<dist::Layout> wish =
+        readHint(hint.sharding, candidate.mesh, function.getContext());
+    RankedTensorType type = tensorType(value);
+    auto rank = static_cast<size_t>(type.getRank());
+    bool isOfRank = wish && wish->dims.size() == rank;
+    // Of 8 numbers in 4 parts, {tp}:2 is {tp}.
+    for (size_t dim = 0; isOfRank && dim < rank; ++dim)
+      wish->setBlock(dim, type.getDimSize(dim), wish->block(dim));
     std::vector<std::string> legal;
     auto addLegal = [&](std::string text) {
       if (!llvm::is_contained(legal, text))
         legal.push_back(std::move(text));
     };
     for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
-      std::string text = hintText(layoutOf(choice));
-      addLegal(text);
-      if (squeeze(text) == wish)
+      addLegal(hintText(layoutOf(choice)));
+      if (isOfRank && withoutTime(layoutOf(choice)) == *wish)
         any = true;
       else
         problem.nodes[node].costs.forbid(choice);
@@ -200,9 +188,8 @@ void Graph::applyHints(Value value, uint32_t node,
              "' is not a legal sharding of '" + names[value] +
              "'\nnote: legal on this mesh: " + llvm::join(legal, "  "))
                 .str();
-    auto rank = static_cast<size_t>(tensorType(value).getRank());
-    size_t given = readCuts(hint.sharding, candidate.mesh).size();
-    if (given > 0 && given != rank)
+    size_t given = wish ? wish->dims.size() : rank;
+    if (given != rank)
       error += "\nnote: '" + names[value].str() + "' has " +
                std::to_string(rank) +
                (rank == 1 ? " dimension" : " dimensions") + ", not " +
