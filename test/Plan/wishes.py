@@ -51,4 +51,17 @@ for wish in (*sorted(every), "[{},{tp}:2,{},{}]", "[{},{},{tp}:1,{}]", "[{},{},{
     costs = [json.loads((OUT / name).read_text())["objective"]["cost"] for name in ("made.json", "given.json")] if given.returncode == 0 else []
     checks.expect(f"{wish}, given back", given.returncode == 0 and "not predicted" not in given.stdout and costs[0] == costs[1],
                   f"{costs} {given.stderr} {given.stdout}")
+
+# A value is called by the output that it is, too; where the role of an axis is in the way, that is said.
+for mesh, wish, why in (
+        ("tp=4", "[{tp},{},{},{}]", "dimension 0 of 'Conv_2#2' is the batch, which 'tp' does not cut; dp does, and so does an axis of another name"),
+        ("dp=4", "[{},{},{dp},{}]", "'dp' cuts nothing but the batch, which is dimension 0 of 'Conv_2#2'")):
+    result = kerf("plan", OUT / "model.onnx", "--devices=4", f"--mesh={mesh}", f"--shard=y={wish}")
+    checks.expect(f"why not {wish}", result.returncode in (2, 4) and f"note: {why}" in result.stderr, result.stderr)
+for mesh, wish in (("x=4", "[{x},{},{},{}]"), ("tp=4", "[{},{},{},{\"tp\"}]"), ("x=4", "[ {}, {},{x} , {} ]")):
+    made = kerf("plan", OUT / "model.onnx", "--devices=4", f"--mesh={mesh}", f"--shard=y={wish}", "-q", "-o", OUT / "made.json")
+    checks.expect(f"{wish} is taken", made.returncode == 0, made.stderr)
+    values = {value["name"]: value["sharding"] for value in json.loads((OUT / "made.json").read_text())["values"]} if made.returncode == 0 else {}
+    plain = re.sub(r"[\s\[\]\"]", "", values.get("Conv_2#2", ""))
+    checks.expect(f"{wish} is planned", plain == re.sub(r"[\s\[\]\"]", "", wish), str(values))
 checks.finish()

@@ -286,6 +286,7 @@ private:
   std::vector<LayoutId> layoutsForHints(mlir::Value value);
   dist::Layout withoutTime(LayoutId layout) const;
   std::string hintText(LayoutId layout) const;
+  std::string whyNotLegal(mlir::Value value, const dist::Layout &wish) const;
   ShardingRule placementRule(mlir::Operation *op) const;
   Levels levelsOf(double seconds, int64_t shares, int64_t total,
                   Runs runs) const;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/NamePattern.h"
 
 #include "mlir/AsmParser/AsmParser.h"
@@ -59,6 +60,23 @@ readHint(StringRef text, const dist::Mesh &mesh, MLIRContext *context) {
   return *layout;
 }
 
+/// Whether the pattern is of a value: it matches its name, or that of an output
+/// which is the value.
+static bool isOf(const llvm::Regex &pattern, Value value,
+                 const ValueNames &names) {
+  if (pattern.match(names[value]))
+    return true;
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    auto end = dyn_cast<func::ReturnOp>(use.getOwner());
+    if (!end)
+      return false;
+    auto name =
+        end->getParentOfType<func::FuncOp>().getResultAttrOfType<StringAttr>(
+            use.getOperandNumber(), kNameAttr);
+    return name && pattern.match(name.getValue());
+  });
+}
+
 DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
                            const dist::Mesh &mesh, const PlanOptions &options,
                            const ValueNames &names) {
@@ -75,7 +93,7 @@ DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
       for (auto [dim, axes] : llvm::enumerate(wish->dims)) {
         int64_t parts = dist::numShards(axes), size = type.getDimSize(dim);
         if ((size % parts == 0 && !wish->block(dim)) ||
-            !regex.match(names[value]))
+            !isOf(regex, value, names))
           continue;
         dimBlocks.add(value, dim, {parts, wish->localSize(dim, size)});
         any = true;
@@ -153,10 +171,32 @@ std::string Graph::hintText(LayoutId id) const {
   return text;
 }
 
+/// What roles of axes say against a wish of the value's rank; empty if nothing.
+std::string Graph::whyNotLegal(Value value, const dist::Layout &wish) const {
+  std::string why;
+  std::optional<int64_t> ofBatch = batch.batchDim(value);
+  for (auto [dim, axes] : llvm::enumerate(wish.dims))
+    for (const dist::AxisRef &ref : axes) {
+      const std::string &axis = candidate.mesh.axes[ref.axis].name;
+      bool isBatch = ofBatch == static_cast<int64_t>(dim);
+      AxisRole role = candidate.roles[ref.axis];
+      if (role == AxisRole::NonBatch && isBatch)
+        why += "\nnote: dimension " + std::to_string(dim) + " of '" +
+               names[value].str() + "' is the batch, which '" + axis +
+               "' does not cut; dp does, and so does an axis of another name";
+      if (role == AxisRole::Batch && !isBatch)
+        why += "\nnote: '" + axis + "' cuts nothing but the batch, which is " +
+               (ofBatch ? "dimension " + std::to_string(*ofBatch) + " of '" +
+                              names[value].str() + "'"
+                        : "no dimension of '" + names[value].str() + "'");
+    }
+  return why;
+}
+
 void Graph::applyHints(Value value, uint32_t node,
                        llvm::function_ref<LayoutId(size_t)> layoutOf) {
   for (const ShardHint &hint : options.hints) {
-    if (!namePattern(hint.pattern).match(names[value]))
+    if (!isOf(namePattern(hint.pattern), value, names))
       continue;
     bool any = false;
     std::optional<dist::Layout> wish =
@@ -194,6 +234,8 @@ void Graph::applyHints(Value value, uint32_t node,
                std::to_string(rank) +
                (rank == 1 ? " dimension" : " dimensions") + ", not " +
                std::to_string(given);
+    else if (wish)
+      error += whyNotLegal(value, *wish);
   }
 }
 
@@ -210,7 +252,7 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     std::string examples;
     std::vector<std::string> all;
     auto visit = [&](Value value) {
-      any |= pattern.match(names[value]);
+      any |= isOf(pattern, value, names);
       all.push_back(names[value].str());
       if (examples.size() < 100)
         examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
