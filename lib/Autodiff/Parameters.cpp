@@ -35,6 +35,8 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
     return "a constant";
   case KeptWhy::Statistic:
     return "a statistic";
+  case KeptWhy::Buffer:
+    return "a buffer or a constant, as the exporter says";
   case KeptWhy::NotReached:
     return "not reached by the loss";
   }

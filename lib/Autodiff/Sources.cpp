@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Sources.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/NN/NN.h"
 
@@ -25,15 +26,24 @@ static OperandRole roleOf(OpOperand &use) {
   return OperandRole::Number;
 }
 
-bool kerf::autodiff::isNamedAsConstant(StringRef name) {
-  return llvm::Regex("^(_?(val|const|constant)_[0-9]+|(.*/"
-                     ")?Constant(_[0-9]+)?_output_[0-9]+)"
-                     "(@.*)?$")
+/// The output of a node Constant of PyTorch's older exporter.
+static bool isOfConstantNode(StringRef name) {
+  return llvm::Regex("^(.*/)?Constant(_[0-9]+)?_output_[0-9]+(@.*)?$")
       .match(name);
+}
+
+bool kerf::autodiff::isNamedAsConstant(StringRef name) {
+  return isOfConstantNode(name) ||
+         llvm::Regex("^_?(val|const|constant)_[0-9]+(@.*)?$").match(name);
 }
 
 SourceAnalysis::SourceAnalysis(func::FuncOp main)
     : main(main), reader(main->getParentOfType<ModuleOp>()) {
+  if (auto names =
+          main->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(
+              kBuffersAttr))
+    for (auto name : names.getAsRange<StringAttr>())
+      declaredBuffers.insert(name.getValue());
   for (Operation &op : main.getBody().front().without_terminator())
     if (llvm::all_of(op.getOperands(), [&](Value operand) {
           return constants.contains(operand);
@@ -189,11 +199,16 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
   if (areFrequencies(value))
     return {false, KeptWhy::Table};
   SmallVector<Use> uses = usesOf(value);
-  if (numElements(value) == 1)
-    return classifyNumber(uses, name);
   auto has = [&](OperandRole role) {
     return llvm::any_of(uses, [&](const Use &use) { return use.role == role; });
   };
+  if (declaredBuffers.contains(name.split('@').first))
+    return {false, has(OperandRole::Statistic) ? KeptWhy::Statistic
+                                               : KeptWhy::Buffer};
+  if (isOfConstantNode(name))
+    return {false, KeptWhy::Constant, false};
+  if (numElements(value) == 1)
+    return classifyNumber(uses, name);
   bool isMatrix = cast<RankedTensorType>(value.getType()).getRank() > 1;
   if (has(OperandRole::Learned) && isMatrix)
     return {};

@@ -10,6 +10,10 @@
 // bias, a scale, learned positions, a mask or a table: its values decide. The
 // name decides only what both leave open, and a note says so.
 //
+// A file of PyTorch's exporter says which weights are buffers or constants
+// (kerf.buffers), and its older exporter has none but constants in Constant
+// nodes, whose outputs it numbers.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_SOURCES_H
 #define KERF_LIB_AUTODIFF_SOURCES_H
@@ -21,6 +25,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace kerf::autodiff {
 
@@ -54,6 +59,7 @@ private:
 
   mlir::func::FuncOp main;
   ValueReader reader;
+  llvm::StringSet<> declaredBuffers;
   /// Values that are computed from sources alone.
   llvm::DenseSet<mlir::Value> constants;
   /// Sources that are multiplied elementwise, by their number of elements:

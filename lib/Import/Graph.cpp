@@ -296,13 +296,21 @@ bool Importer::checkNames(const Nodes &nodes, const Scope &scope) {
     for (const std::string &output : nodes[index].output()) {
       if (output.empty())
         continue;
+      bool isInitializer = callStack.empty() && initializers.count(output);
       if (!definedBy.try_emplace(output, index).second ||
-          scope.values.count(output)) {
+          scope.values.count(output) || isInitializer) {
         refuse(nodeName(nodes[index], scope, index),
-               "value \"" + output + "\" is defined twice");
+               "value \"" + output + "\" is defined twice" +
+                   (isInitializer
+                        ? ": an initializer has that name, too (exporters name "
+                          "results after their op: call the buffer or "
+                          "parameter otherwise)"
+                        : ""));
         fine = false;
       }
     }
+  if (!fine)
+    return false; // an order would be of one of the two
   for (int index = 0; index < nodes.size(); ++index)
     for (const std::string &input : nodes[index].input()) {
       if (input.empty())

@@ -208,11 +208,44 @@ Value GraphBuilder::select(Value condition, Value a, Value b) {
   return make<SelectOp>({condition, a, b});
 }
 
-DenseElementsAttr GraphBuilder::elements(Value x) {
+/// The elements of what an op makes of known ones. A list of numbers that an
+/// exporter puts together of constants (scales of a Resize) is not evaluated at
+/// once where these could be parameters.
+DenseElementsAttr GraphBuilder::evaluated(Value x, int64_t depth) {
+  constexpr int64_t kMaxElements = 64;
+  auto isLong = [](Value value) {
+    return typeOf(value).getNumElements() > kMaxElements;
+  };
+  Operation *op = x.getDefiningOp();
+  if (depth == 0 || !op || op->getNumResults() != 1 ||
+      op->getNumOperands() == 0 || isLong(x) ||
+      llvm::any_of(op->getOperands(), isLong))
+    return {};
+  SmallVector<DenseElementsAttr> known;
+  for (Value operand : op->getOperands())
+    if (DenseElementsAttr given = elements(operand, depth - 1))
+      known.push_back(given);
+    else
+      return {};
+  SmallVector<Value> constants;
+  for (DenseElementsAttr given : known)
+    constants.push_back(constant(given));
+  Operation *copy = ops.clone(*op);
+  copy->setOperands(constants);
+  DenseElementsAttr result = evaluate(copy);
+  copy->erase();
+  for (Value each : constants)
+    each.getDefiningOp()->erase();
+  return result;
+}
+
+DenseElementsAttr GraphBuilder::elements(Value x, int64_t depth) {
   if (!x)
     return {};
   if (DenseElementsAttr known = wholeElements(x))
     return known;
+  if (DenseElementsAttr made = evaluated(x, depth))
+    return made;
   auto weight = x.getDefiningOp<WeightOp>();
   constexpr uint64_t kMax = 16 << 20;
   if (!weight || weight.getStarts() || weight.getLength() > kMax ||

@@ -340,7 +340,21 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   for (const std::string &path : files().paths())
     paths.push_back(ops.getStringAttr(path));
   (*module)->setAttr(kFilesAttr, ops.getArrayAttr(paths));
+  noteBuffers(graph);
   return true;
+}
+
+/// PyTorch's exporter says of each weight what it was in the module.
+void Importer::noteBuffers(const onnx::GraphProto &graph) {
+  SmallVector<Attribute> names;
+  for (const auto &info : graph.value_info())
+    for (const auto &entry : info.metadata_props())
+      if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind" &&
+          (entry.value() == "BUFFER" || entry.value() == "CONSTANT_TENSOR") &&
+          initializers.count(info.name()))
+        names.push_back(ops.getStringAttr(info.name()));
+  if (!names.empty())
+    (*module)->setAttr(kBuffersAttr, ops.getArrayAttr(names));
 }
 
 /// 'tensor<2x3xf32>' as f32[2, 3]: users know shapes, not MLIR's types.

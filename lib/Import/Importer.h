@@ -103,6 +103,7 @@ private:
   void checkDeclared(const onnx::ValueInfoProto &info, mlir::Value value,
                      bool isRounded);
   bool finish(const onnx::GraphProto &graph, Scope &scope);
+  void noteBuffers(const onnx::GraphProto &graph);
   void surveyOperators(const Nodes &nodes, const Scope &scope, unsigned depth);
   int64_t opsetOf(llvm::StringRef domain, const Scope &scope) const;
   const onnx::FunctionProto *functionFor(const onnx::NodeProto &proto) const;

@@ -78,8 +78,9 @@ public:
   mlir::Value mul(mlir::Value a, double b);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 
-  /// The elements of a constant, or of a weight of at most 16 MiB; else null.
-  mlir::DenseElementsAttr elements(mlir::Value x);
+  /// The elements of a constant, of a weight of at most 16 MiB, or of a short
+  /// list that up to `depth` ops make of such; else null.
+  mlir::DenseElementsAttr elements(mlir::Value x, int64_t depth = 8);
   std::optional<llvm::SmallVector<int64_t>> integerElements(mlir::Value x);
   std::optional<double> scalarElement(mlir::Value x);
   /// A constant whose elements handlers may use, if the weight is small.
@@ -94,6 +95,7 @@ public:
   mlir::NamedAttribute unit(llvm::StringRef name);
 
 private:
+  mlir::DenseElementsAttr evaluated(mlir::Value x, int64_t depth);
   mlir::Value finish(mlir::OperationState &state);
   bool tooLarge(mlir::Type type);
 };

@@ -181,11 +181,13 @@ static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
   return fs::remove_directories(old);
 }
 
-/// The names of a package's files by its manifest; nothing if there is none.
-static std::optional<llvm::StringSet<>> filesOfPackage(StringRef path) {
-  SmallString<128> name(path);
-  llvm::sys::path::append(name, "manifest.json");
-  auto text = llvm::MemoryBuffer::getFile(name);
+/// The names of the files that the manifest `name` lists; nothing if there is no
+/// such manifest.
+static std::optional<std::vector<std::string>> filesOfManifest(StringRef folder,
+                                                               StringRef name) {
+  SmallString<128> path(folder);
+  llvm::sys::path::append(path, name);
+  auto text = llvm::MemoryBuffer::getFile(path);
   if (!text)
     return std::nullopt;
   auto manifest = json::parse((*text)->getBuffer());
@@ -197,12 +199,28 @@ static std::optional<llvm::StringSet<>> filesOfPackage(StringRef path) {
   auto schema = object ? object->getString("schema") : std::nullopt;
   if (!schema || schema->rsplit('/').first != StringRef(packageSchema.name))
     return std::nullopt;
-  llvm::StringSet<> names{"manifest.json", "plan.json"};
+  std::vector<std::string> names;
   if (const json::Array *files = object->getArray("files"))
     for (const json::Value &file : *files)
       if (const json::Object *entry = file.getAsObject())
         if (auto own = entry->getString("path"))
-          names.insert(*own);
+          names.push_back(own->str());
+  return names;
+}
+
+/// The names of a package's files, those of its further programs (writeFurther)
+/// included; nothing if there is no package.
+static std::optional<llvm::StringSet<>> filesOfPackage(StringRef path) {
+  auto listed = filesOfManifest(path, "manifest.json");
+  if (!listed)
+    return std::nullopt;
+  llvm::StringSet<> names{"manifest.json", "plan.json"};
+  for (const std::string &name : *listed) {
+    names.insert(name);
+    if (StringRef(name).ends_with(".json"))
+      if (auto further = filesOfManifest(path, name))
+        names.insert_range(*further);
+  }
   return names;
 }
 

@@ -207,8 +207,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     int64_t least = leastMemory().predicted;
     if (std::optional<int64_t> limit = memoryLimitOf(options);
         limit && least < std::numeric_limits<int64_t>::max())
-      message += " that fits in memory: the smallest that was found needs "
-                 "about " +
+      message += " that fits in memory: the smallest that was found is "
+                 "predicted to need " +
                  bytesText(least) + " per device, the limit is " +
                  bytesText(*limit);
     return failure();

@@ -178,11 +178,12 @@ static std::optional<LossScale> lossScale(const Metadata &facts) {
 /// Compares what the file says with this run.
 static void checkFacts(const std::string &path, const Metadata &facts,
                        const RunState &state, const Weights &weights) {
-  auto same = [&](const char *key, const std::string &mine) {
+  auto same = [&](const char *key, const std::string &mine,
+                  const char *meaning = "") {
     auto it = facts.find(key);
     std::string theirs = it == facts.end() ? "missing" : it->second;
     if (theirs != mine)
-      foreign(path, cat(key, " is ", theirs, ", this run has ", mine));
+      foreign(path, cat(key, " is ", theirs, ", this run has ", mine, meaning));
   };
   same("seed", std::to_string(state.seed));
   same("batch_size", std::to_string(state.batch));
@@ -190,7 +191,8 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("data", hexDigits(state.data));
   // Version 1 does not say with which weights its run began.
   if (facts.at("format") != kerf::checkpointSchema.text(1))
-    same("weights", hexDigits(weights.fingerprint()));
+    same("weights", hexDigits(weights.fingerprint()),
+         " (the model's file has other weights than the run began with)");
   same("batches_per_epoch", std::to_string(state.perEpoch));
   same("shuffle", state.shuffle ? "on" : "off");
   same("last_batch", state.keepLast ? "keep" : "drop");

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Data.h"
 
+#include "kerf/Format/ClosestName.h"
+
 #include <algorithm>
 
 using namespace kerf::rt;
@@ -80,10 +82,16 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
   const DataArray *first = nullptr;
   for (const DataInput &input : inputs) {
     const DataArray *found = findArray(data, input);
-    if (!found)
+    if (!found) {
+      std::vector<std::string> names;
+      for (const DataArray &array : data.arrays)
+        names.push_back(array.name);
+      std::string close = kerf::closestName(input.name, names);
       bad(data, cat("no array for ", input.isLabels ? "labels" : "input", " \"",
-                    input.name, "\" (", typed(input.dtype, input.shape),
-                    "), there are: ", listOf(data.arrays)));
+                    input.name, "\" (", typed(input.dtype, input.shape), ")",
+                    ", there are: ", listOf(data.arrays),
+                    close.empty() ? "" : cat("; did you mean \"", close, "\"?")));
+    }
     const DataArray &array = *found;
     if (!first && !input.isShared) {
       first = &array;

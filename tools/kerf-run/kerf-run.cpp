@@ -109,8 +109,9 @@ int main(int argc, char **argv) {
   app.add_option("--repeat", options.repeat, "number of steps")
       ->check(kerf::tool::atLeast(1));
   app.add_option("--threads", options.threads,
-                 "threads per rank, for what is worth them (0: cores / ranks)")
-      ->check(CLI::Range(0, 4096));
+                 "threads per rank, for what is worth them (default: the cores "
+                 "divided by the ranks)")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--timeout", options.timeoutSeconds,
                  "seconds any rank waits for another")
       ->check(kerf::tool::positiveAndFinite());

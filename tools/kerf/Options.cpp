@@ -282,7 +282,7 @@ void kerf::tool::addThreads(CLI::App &app, Options &o) {
   app.add_option("--threads", o.threads,
                  "Threads per rank, for what is worth them (default: the cores "
                  "divided by the ranks)")
-      ->check(CLI::Range(0, 4096))
+      ->check(CLI::Range(1, 4096))
       ->group(group);
   app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")
       ->check(positiveAndFinite())

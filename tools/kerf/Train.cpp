@@ -179,8 +179,10 @@ Model::Model(Options &options) {
         throw Failure{kUsage,
                       "--batch-size is " + std::to_string(options.batchSize) +
                           ", input \"" + name.getValue().str() +
-                          "\" has a batch of " + std::to_string(shape[0]),
-                      hintOnShared(name.str())};
+                          "\" has a batch of " + std::to_string(shape[0]) +
+                          (bound > 0 ? " by --dim" : ""),
+                      bound > 0 ? std::vector<std::string>()
+                                : hintOnShared(name.str())};
     }
 }
 

@@ -34,7 +34,7 @@ static bool isRange(Attribute attribute) {
   return ends && ends.size() == 2 && llvm::all_of(ends, isInteger);
 }
 
-static bool areFiles(Attribute attribute) {
+static bool areTexts(Attribute attribute) {
   auto files = dyn_cast<ArrayAttr>(attribute);
   return files && llvm::all_of(files, llvm::IsaPred<StringAttr>);
 }
@@ -54,7 +54,8 @@ static constexpr KnownAttribute kKnown[] = {
     {kSampleRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kIgnoreIndexAttr, OnArgument, isInteger, "an i64"},
     {kParameterAttr, OnArgument, isUnit, "a unit"},
-    {kFilesAttr, OnModule, areFiles, "a list of strings"},
+    {kFilesAttr, OnModule, areTexts, "a list of strings"},
+    {kBuffersAttr, OnModule, areTexts, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
     {kNoGradientAttr, OnOp, isUnit, "a unit"},
     {kTransferCast, OnOp, isUnit, "a unit"},

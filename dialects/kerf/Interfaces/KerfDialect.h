@@ -17,6 +17,7 @@ inline constexpr llvm::StringLiteral kSampleRangeAttr = "kerf.sample_range";
 inline constexpr llvm::StringLiteral kIgnoreIndexAttr = "kerf.ignore_index";
 inline constexpr llvm::StringLiteral kParameterAttr = "kerf.parameter";
 inline constexpr llvm::StringLiteral kFilesAttr = "kerf.files";
+inline constexpr llvm::StringLiteral kBuffersAttr = "kerf.buffers";
 inline constexpr llvm::StringLiteral kCopyOfAttr = "kerf.copy_of";
 inline constexpr llvm::StringLiteral kNoGradientAttr = "kerf.no_gradient";
 

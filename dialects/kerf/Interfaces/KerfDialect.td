@@ -20,6 +20,7 @@ def Kerf_Dialect : Dialect {
     | `kerf.ignore_index` | function arguments | an i64 that an element may be, too, whatever `kerf.range` says |
     | `kerf.parameter` | function arguments | none: it is a parameter, which stays at the ranks from run to run (`kerf-hold-parameters`) |
     | `kerf.files` | the module | strings: the files that `file` of weights counts |
+    | `kerf.buffers` | the module | strings: names of weights that are buffers or constants of the model's framework, as its exporter says: not trained |
     | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
     | `kerf.no_gradient` | ops | none: nothing is differentiated through the op |
     | `kerf.transfer_cast` | casts between floats | none: see kerf/Interfaces/TransferCast.h |

@@ -89,6 +89,38 @@ ShardingRule kerf::replicatedShardingRule(Operation *op) {
   return rule;
 }
 
+/// Adds the factors of the leading dimensions of both shapes that hold the same
+/// elements, of the first `dimsFrom` and `dimsTo` at most.
+static void addLeadingFactors(ShardingRule &rule, ArrayRef<int64_t> from,
+                              ArrayRef<int64_t> to, size_t dimsFrom,
+                              size_t dimsTo) {
+  size_t i = 0, j = 0, leadingFrom = 0, leadingTo = 0;
+  int64_t sizeFrom = 1, sizeTo = 1;
+  while (true) {
+    if (sizeFrom == sizeTo) {
+      leadingFrom = i;
+      leadingTo = j;
+    }
+    if (sizeFrom <= sizeTo && i < dimsFrom)
+      sizeFrom *= from[i++];
+    else if (sizeTo <= sizeFrom && j < dimsTo)
+      sizeTo *= to[j++];
+    else
+      break;
+  }
+  ShardingRule leading = reshapeShardingRule(from.take_front(leadingFrom),
+                                             to.take_front(leadingTo));
+  auto offset = static_cast<unsigned>(rule.factors.size());
+  auto add = [&](TensorFactors &all, const TensorFactors &own) {
+    for (auto [dim, factors] : llvm::enumerate(own))
+      for (unsigned factor : factors)
+        all[dim].push_back(offset + factor);
+  };
+  add(rule.operands[0], leading.operands[0]);
+  add(rule.results[0], leading.results[0]);
+  llvm::append_range(rule.factors, leading.factors);
+}
+
 ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
                                        ArrayRef<int64_t> to) {
   ShardingRule rule;
@@ -100,7 +132,8 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
     return rule;
   // Walk from the minor end; `restFrom` and `restTo` are the unmatched rests of
   // the current dimensions. A common divisor that is neither rest ends the
-  // walk: the dimensions straddle each other and stay whole.
+  // walk: the dimensions straddle each other and stay whole. In front of them
+  // there may be dimensions that hold the same elements again (a batch).
   auto i = static_cast<int64_t>(from.size()) - 1;
   auto j = static_cast<int64_t>(to.size()) - 1;
   int64_t restFrom = i >= 0 ? from[i] : 1, restTo = j >= 0 ? to[j] : 1;
@@ -114,10 +147,11 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
     int64_t size = std::min(restFrom, restTo);
     if (std::max(restFrom, restTo) % size != 0) {
       // Both dimensions stay whole, and all that share a factor with either.
-      // Factors outside of a straddle cannot be matched from this end.
       for (const DimFactors &factors : {in[i], out[j]})
         for (unsigned factor : factors)
           rule.factors[factor].kind = FactorKind::Replicated;
+      addLeadingFactors(rule, from, to, static_cast<size_t>(i),
+                        static_cast<size_t>(j));
       break;
     }
     unsigned factor = rule.addFactor(size);

@@ -121,6 +121,7 @@ enum class KeptWhy {
   Table,      ///< sines and cosines, positions
   Constant,   ///< a number, or equal ones, that an exporter wrote
   Statistic,  ///< what normalization subtracts and divides by
+  Buffer,     ///< the framework does not train it, as its exporter says
   NotReached, ///< the loss does not depend on it
 };
 /// "a mask", "a table of sines and cosines", ...

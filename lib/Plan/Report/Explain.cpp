@@ -101,6 +101,14 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
     if (own.contains_insensitive(name))
       holding.push_back(names[value].str());
   }
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
+    if (auto output =
+            function.getResultAttrOfType<StringAttr>(index, kNameAttr);
+        output && !llvm::is_contained(all, output.getValue())) {
+      all.push_back(output.str());
+      if (output.getValue().contains_insensitive(name))
+        holding.push_back(output.str());
+    }
   message =
       ("option explain: no op, input or output is called '" + name + "'").str();
   std::string close = closestName(name.str(), all);

@@ -263,7 +263,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         bytes(least.predicted);
   else
     result.message = "no plan was found that fits in memory: " +
-                     (isKnown ? "the smallest that was found needs about " +
+                     (isKnown ? "the smallest that was found is predicted to need " +
                                     bytes(least.predicted)
                               : std::string("none is proven not to"));
   result.message +=
@@ -274,7 +274,11 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";
   if (isProven && isKnown)
-    result.message += "\nnote: the smallest plan that is known needs about " +
-                      bytes(least.predicted);
+    result.message +=
+        "\nnote: the smallest plan that is known is predicted to need " +
+        bytes(least.predicted);
+  if (isKnown && least.predicted > *limit)
+    result.message += "\nnote: what is predicted is laid out at the end, and "
+                      "may need more: below a MiB up to a third";
   return result;
 }

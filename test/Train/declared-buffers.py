@@ -1,0 +1,75 @@
+# What PyTorch's exporters say is no parameter stays as it is, though its use would be a parameter's: buffers and
+# constants by the kind that the current exporter writes beside a weight, and Constant nodes of the older one. Statistics
+# of BatchNormalization, which are buffers, are still updated. A result that is called as a weight is refused by name.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import pathlib
+import sys
+
+INPUTS = pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(INPUTS))
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+random = np.random.default_rng(5)
+WEIGHTS = {"mean": random.standard_normal((1, 4)), "std": 1 + random.random((1, 4)), "turn": random.standard_normal((4, 4)),
+           "w": random.standard_normal((4, 3)), "bn.scale": 1 + random.random(3), "bn.bias": random.standard_normal(3),
+           "bn.running_mean": random.standard_normal(3), "bn.running_var": 1 + random.random(3)}
+BUFFERS = {"mean": "BUFFER", "std": "BUFFER", "turn": "CONSTANT_TENSOR", "bn.running_mean": "BUFFER", "bn.running_var": "BUFFER"}
+
+
+def model(name, kinds, constant="/Constant_2_output_0", result="m"):
+    """(x - mean) / std @ turn @ a constant @ w, normalized."""
+    eye = helper.make_tensor("", TensorProto.FLOAT, [4, 4], random.standard_normal(16).astype(np.float32).tolist())
+    nodes = [helper.make_node("Constant", [], [constant], value=eye), helper.make_node("Sub", ["x", "mean"], ["s"]),
+             helper.make_node("Div", ["s", "std"], ["d"]), helper.make_node("MatMul", ["d", "turn"], ["t"]),
+             helper.make_node("MatMul", ["t", constant], ["c"]), helper.make_node("MatMul", ["c", "w"], [result]),
+             helper.make_node("BatchNormalization", [result, "bn.scale", "bn.bias", "bn.running_mean", "bn.running_var"], ["logits"])]
+    graph = helper.make_graph(nodes, "buffers", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+                              [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 3])],
+                              [numpy_helper.from_array(value.astype(np.float32), each) for each, value in WEIGHTS.items()])
+    for each, kind in kinds.items():
+        info = graph.value_info.add()
+        info.CopyFrom(helper.make_tensor_value_info(each, TensorProto.FLOAT, WEIGHTS[each].shape))
+        info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
+    path = OUT / f"{name}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+np.savez(OUT / "data.npz", x=random.standard_normal((32, 4)).astype(np.float32), labels=random.integers(0, 3, 32))
+checks = Checks()
+
+
+def train(path, *flags):
+    trained = OUT / "trained.onnx"
+    trained.unlink(missing_ok=True)
+    run = kerf("train", path, "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=8", "--epochs=2",
+               f"--data={OUT / 'data.npz'}", "-o", trained, *flags)
+    moved = set()
+    if run.returncode == 0:
+        before, after = ({each.name: numpy_helper.to_array(each) for each in onnx.load(file).graph.initializer} for file in (path, trained))
+        moved = {each for each in before if (before[each] != after[each]).any()}
+    return run, moved
+
+
+STATISTICS = {"bn.running_mean", "bn.running_var"}
+PARAMETERS = {"w", "bn.scale", "bn.bias"}
+kinds = {**{each: "PARAMETER" for each in PARAMETERS}, **BUFFERS}
+for name, flags, wanted in (("declared", [], PARAMETERS | STATISTICS), ("declared", ["--trainable=+std"], PARAMETERS | STATISTICS | {"std"}),
+                            ("silent", [], PARAMETERS | STATISTICS | {"mean", "std", "turn"})):
+    run, moved = train(model(name, kinds if name == "declared" else {}), *flags)
+    checks.expect(f"{name} {flags}", run.returncode == 0 and moved == wanted, f"{sorted(moved)}\n{run.stderr}")
+    checks.expect(f"{name} {flags}: what stays is said", name == "silent" or "leaves as it is, a buffer or a constant, as the exporter says: mean" in run.stderr,
+                  run.stderr)
+    checks.expect(f"{name} {flags}: the constant", 'taken for a constant by its name' in run.stderr and "/Constant_2_output_0" in run.stderr, run.stderr)
+
+run, _ = train(model("twice", kinds, result="mean"))
+checks.expect("a name twice", run.returncode == 3 and 'value "mean" is defined twice: an initializer has that name, too' in run.stderr
+              and "cycle" not in run.stderr, run.stderr)
+checks.finish()
