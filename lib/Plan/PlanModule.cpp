@@ -249,7 +249,7 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   if (attempt.isFlat)
     chunks = candidate.chunks.front().number;
   attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
-                             options, {chunks, incumbent()});
+                             options, {chunks, incumbent(), attempt.allowance});
   summary.chunks = attempt.stages.chunks;
   attempt.isShort |= attempt.stages.isShort;
   if (!attempt.stages.feasible) {

@@ -84,7 +84,7 @@ several = plan(*PIPE[:2])
 if several:
     (OUT / "auto.json").write_text(json.dumps(several))
     shown, best = kerf("report", OUT / "auto.json", "-v").stdout, several["runners_up"][0]
-    text = f"pp=2, {best['micro_batches']} micro-batches, {best.get('chunks')} chunks per stage"
+    text = f"pp=2, {best['micro_batches']} micro-batches, {best.get('chunks')} chunks"
     checks.expect("in the report", text in shown, shown)
 # Bytes: nothing but 1F1B and GPipe, unless it is asked for. Other schedules: what was asked for.
 for flags, kinds in ((["--objective=volume"], ("1f1b", "gpipe")), (["--schedule=gpipe"], ("gpipe",)), (["--schedule=1f1b"], ("1f1b",))):

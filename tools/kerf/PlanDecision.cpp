@@ -238,7 +238,7 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
     text += ", " + std::to_string(parts) + " micro-batches";
   auto chunks = int64_t(numberAt(&candidate, {"chunks"}));
   if (chunks > 1)
-    text += ", " + std::to_string(chunks) + " chunks per stage";
+    text += ", " + std::to_string(chunks) + " chunks";
   auto every = int64_t(numberAt(&candidate, {"recompute_every"}));
   if (every == 1)
     text += ", all blocks computed again";

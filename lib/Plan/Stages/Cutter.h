@@ -99,8 +99,8 @@ private:
   /// Cuts that make a step that trains faster, or these, and what it takes.
   std::pair<std::vector<size_t>, double>
   balance(std::vector<size_t> cuts) const;
-  /// By how many bytes it is above the memory limit.
-  int64_t excessOf(const StagePlan &each) const;
+  /// By how many bytes it is predicted to be above the memory limit.
+  double excessOf(const StagePlan &each) const;
   bool isBetter(const StagePlan &a, const StagePlan &b) const;
   /// `isLimited`: without those that are estimated to hold too much.
   std::vector<size_t> placeCuts(bool isLimited);

@@ -322,9 +322,11 @@ double Cutter::leastSeconds(const ChunkChoice &choice) const {
          choice.shares.perStep * once;
 }
 
-int64_t Cutter::excessOf(const StagePlan &each) const {
+double Cutter::excessOf(const StagePlan &each) const {
   std::optional<int64_t> limit = memoryLimitOf(options);
-  return limit ? std::max<int64_t>(peakOf(each) - *limit, 0) : 0;
+  double allowed =
+      limit ? request.allowance * static_cast<double>(*limit) : kNever;
+  return std::max(static_cast<double>(peakOf(each)) - allowed, 0.0);
 }
 
 /// First what keeps the memory limit, or is less above it, then what the

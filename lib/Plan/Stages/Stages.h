@@ -84,6 +84,8 @@ struct CutRequest {
   std::optional<int64_t> chunks;
   /// More chunks than the least are of interest where they may take less.
   double worthSeconds = std::numeric_limits<double>::infinity();
+  /// Of the memory limit: the part that a stage may be predicted to hold.
+  double allowance = 1;
   /// Fixed stages and chunks, whose memory is then not limited.
   llvm::function_ref<int64_t(mlir::Operation *)> placeOf = nullptr;
 };
