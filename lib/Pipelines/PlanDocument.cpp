@@ -41,6 +41,8 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
     json::Object entry{{"mesh", meshObject(candidate.mesh)},
                        {"micro_batches", candidate.microBatches},
                        {"status", plan::toString(candidate.status)}};
+    if (candidate.chunks > 1)
+      entry["chunks"] = candidate.chunks;
     if (candidate.recomputeEvery > 0)
       entry["recompute_every"] = candidate.recomputeEvery;
     if (candidate.zero != plan::Zero::None)

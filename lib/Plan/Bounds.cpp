@@ -75,7 +75,7 @@ double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
       problemCost / static_cast<double>(byteScaleOf(function, candidate));
   // Stages of several chunks are no contiguous runs. The busiest rank sends at
   // least the mean of what the whole Problem moves.
-  if (candidate.isInterleaved)
+  if (candidate.isInterleaved())
     return bytes / static_cast<double>(candidate.stages);
   return candidate.stages == 1 ? bytes : stageBounds(candidate).minBytes(bytes);
 }
@@ -91,7 +91,7 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
     max = best / stepBound(candidate, batch, 1) * 1e12;
   } else {
     max = best;
-    if (candidate.isInterleaved)
+    if (candidate.isInterleaved())
       max *= static_cast<double>(candidate.stages);
     else if (candidate.stages > 1)
       max = stageBounds(candidate).maxWithin(best);
@@ -113,7 +113,7 @@ void Planner::sharpenBounds() {
   // choices can express, so each candidate has its own.
   for (Attempt &attempt : attempts) {
     const MeshCandidate &candidate = attempt.graph->candidate;
-    if (candidate.stages == 1 || candidate.isInterleaved ||
+    if (candidate.stages == 1 || candidate.isInterleaved() ||
         attempt.isImpossible || candidate.devicesPerStage() == 1 ||
         attempt.solved.status == Status::Infeasible ||
         !attempt.graph->getError().empty() ||

@@ -137,13 +137,6 @@ private:
 };
 } // namespace
 
-int64_t kerf::plan::peakOf(const StagePlan &stages) {
-  int64_t peak = 0;
-  for (const PlanResult::Memory &memory : stages.memory)
-    peak = std::max(peak, memory.peak);
-  return peak;
-}
-
 bool Planner::fits(const Attempt &attempt) const {
   std::optional<int64_t> limit = memoryLimitOf(options);
   return attempt.solved.hasSolution() && attempt.stages.feasible &&
@@ -191,8 +184,8 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
         llvm::none_of(attempt.known, [&](const Attempt::Known &other) {
           return other.solved.solution == attempt.solved.solution;
         }))
-      attempt.known.push_back(
-          {attempt.solved, attempt.summary.cost, predicted});
+      attempt.known.push_back({attempt.solved, attempt.summary.cost, predicted,
+                               attempt.stages.chunks});
   };
   if (attempt.solved.hasSolution())
     note();
@@ -269,8 +262,24 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
 void Planner::take(Attempt &attempt, const Attempt::Known &known) {
   double bound = attempt.summary.lowerBound;
   attempt.solved = known.solved;
-  summarize(attempt);
+  summarize(attempt, known.chunks);
   attempt.summary.lowerBound = bound;
+}
+
+void Planner::flatten(Attempt &attempt) {
+  attempt.isFlat = true;
+  SolveResult solved = attempt.solved;
+  StagePlan stages = attempt.stages;
+  CandidateSummary summary = attempt.summary;
+  for (Attempt::Known &known : attempt.known) {
+    take(attempt, known);
+    known.cost = attempt.summary.cost;
+    known.predicted = peakOf(attempt.stages);
+    known.chunks = attempt.stages.chunks;
+  }
+  attempt.solved = std::move(solved);
+  attempt.stages = std::move(stages);
+  attempt.summary = std::move(summary);
 }
 
 bool Planner::takeFitting(Attempt &attempt) {
@@ -463,9 +472,13 @@ void Planner::reject(int64_t laidOutBytes, bool searches) {
     return known.solved.solution == attempt.solved.solution;
   });
   if (known == attempt.known.end())
-    known = attempt.known.insert(
-        known, {attempt.solved, attempt.summary.cost, peakOf(attempt.stages)});
-  known->isRejected = true;
+    known = attempt.known.insert(known, {attempt.solved, attempt.summary.cost,
+                                         peakOf(attempt.stages),
+                                         attempt.stages.chunks});
+  if (attempt.stages.chunks > attempt.graph->candidate.chunks.front().number)
+    flatten(attempt);
+  else
+    known->isRejected = true;
   if (!searches) {
     takeFitting(attempt);
     return;

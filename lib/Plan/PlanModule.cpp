@@ -61,10 +61,10 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
-  attempt.summary.reason = tooFewOps(numOps, candidate.stages,
-                                     chunkNumbers(candidate, options).front());
+  attempt.summary.reason =
+      tooFewOps(numOps, candidate.stages, candidate.chunks.front().number);
   if (attempt.summary.reason.empty() && candidate.stages > 1 &&
-      !candidate.isInterleaved && options.solver == SolverKind::Auto &&
+      !candidate.isInterleaved() && options.solver == SolverKind::Auto &&
       options.objective == Objective::Volume &&
       stageBounds(candidate).isImpossible())
     attempt.summary.reason = "no cut into " + std::to_string(candidate.stages) +
@@ -228,7 +228,7 @@ void Planner::solveAgain() {
   }
 }
 
-void Planner::summarize(Attempt &attempt) {
+void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   CandidateSummary &summary = attempt.summary;
   const MeshCandidate &candidate = attempt.graph->candidate;
   summary.reason.clear();
@@ -246,8 +246,12 @@ void Planner::summarize(Attempt &attempt) {
                          : "none found";
     return;
   }
-  attempt.stages =
-      cutStages(*attempt.graph, attempt.solved.solution, function, options);
+  if (attempt.isFlat)
+    chunks = candidate.chunks.front().number;
+  attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
+                             options, {chunks, incumbent(), attempt.allowance});
+  summary.chunks = attempt.stages.chunks;
+  attempt.isShort |= attempt.stages.isShort;
   if (!attempt.stages.feasible) {
     summary.status = Status::Unknown;
     summary.reason = attempt.stages.reason;
@@ -379,8 +383,9 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     return nullptr;
   }
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
-  MeshSet set = enumerateMeshes(options, batch.batchSize(), canMicroBatch,
-                                batch.isTraining(), whyNoMicroBatches());
+  MeshSet set = enumerateMeshes(options, {batch.batchSize(), canMicroBatch,
+                                          whyNoMicroBatches(),
+                                          batch.isTraining(), numOps});
   if (!set.error.empty()) {
     error = PlanError::BadRequest;
     message = set.error;

@@ -35,11 +35,15 @@ struct Attempt {
   Solution cheapest;
   /// The memory limit makes it cost more, or leaves it no plan.
   bool isShort = false;
+  /// A plan of more chunks than a stage must have was laid out and took too
+  /// much: its stages have no more than they must.
+  bool isFlat = false;
   /// Solutions that were looked at since the cheapest takes too much.
   struct Known {
     SolveResult solved;
     double cost = 0;
     int64_t predicted = 0;   ///< bytes
+    int64_t chunks = 1;      ///< of each stage
     bool isRejected = false; ///< laid out, and took too much
   };
   std::vector<Known> known;
@@ -58,9 +62,6 @@ struct Attempt {
 /// A plan that is predicted to take at most this share of the limit keeps it
 /// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;
-
-/// Bytes that the fullest device is predicted to hold; 0: no cut was found.
-int64_t peakOf(const StagePlan &stages);
 
 class Planner {
 public:
@@ -174,13 +175,18 @@ private:
   /// one that was laid out: what is laid out decides.
   void takeSmallest(Attempt &attempt, int64_t predicted);
   void take(Attempt &attempt, const Attempt::Known &known);
+  /// Cuts what is known of a candidate into stages of no more chunks than they
+  /// must have.
+  void flatten(Attempt &attempt);
   /// Whether the limit rules out what is cheapest without it.
   bool isLimited(Attempt &attempt, double deadline);
   bool isShortOfMemory(const MeshCandidate &candidate) const;
   bool isWanted(size_t number) const;
   /// `gap`: a share of the cost at which a solution is good enough.
   void solveAndCut(Attempt &attempt, double deadline, double gap = 0);
-  void summarize(Attempt &attempt);
+  /// `chunks`: of each stage; nothing: whichever number is best.
+  void summarize(Attempt &attempt,
+                 std::optional<int64_t> chunks = std::nullopt);
   /// The least of each op on one device that has all of its work, which is
   /// looked at once.
   const LeastOfOps &wholeWork();

@@ -1,4 +1,4 @@
-# Interleaved pipelines as a choice of the user: the chunks are in plan.json and in the report, what devices hold is
+# Interleaved pipelines, as a choice of the user and of the search: the chunks are in plan.json and in the report, what devices hold is
 # predicted, the plan is the same when it is read back, and what cannot be is refused.
 #
 # REQUIRES: kerf
@@ -64,9 +64,49 @@ if flat and plans[2]:
     sent = [each["communication"]["total_bytes"] for each in (flat, plans[2])]
     checks.expect("chunks send more", sent[0] < sent[1], str(sent))
 
-# Without --chunks 2 or 4 are taken.
+# Without --chunks 2, 3 or 4 are taken, the best of them.
 free = plan(*CHUNKS)
-checks.expect("2 or 4", free and free["schedule"]["chunks"] in (2, 4) and "of 2 or 4 chunks" in free["objective"]["candidates"])
+checks.expect("2, 3 or 4", free and free["schedule"]["chunks"] in (2, 3, 4) and "of 2, 3 or 4 chunks" in free["objective"]["candidates"])
+near = 1 + 1e-9
+checks.expect("the best of them", free and all(free["objective"]["cost"] <= plans[chunks]["objective"]["cost"] * near for chunks in (2, 3, 4)))
+
+# Nor need it be asked for: the search takes the fastest schedule of all, and the bound is below each of them.
+auto = plan(*PIPE)
+if auto and flat and free:
+    objective = auto["objective"]
+    checks.expect("auto takes the fastest", objective["cost"] <= min(each["objective"]["cost"] for each in (flat, free)) * near, str(objective))
+    checks.expect("which is interleaved here", auto["schedule"]["kind"] == "interleaved" and free["objective"]["cost"] < flat["objective"]["cost"])
+    checks.expect("its bound holds for all", objective["lower_bound"] <= min(each["objective"]["cost"] for each in (flat, free, *plans.values())))
+    checks.expect("the rule is said", "also interleaved 1F1B of 2, 3 or 4 chunks per stage" in objective["candidates"], objective["candidates"])
+    mine = auto["runners_up"][0]
+    checks.expect("and of the candidate", mine.get("chunks") == auto["schedule"]["chunks"], mine)
+several = plan(*PIPE[:2])
+if several:
+    (OUT / "auto.json").write_text(json.dumps(several))
+    shown, best = kerf("report", OUT / "auto.json", "-v").stdout, several["runners_up"][0]
+    text = f"pp=2, {best['micro_batches']} micro-batches, {best.get('chunks')} chunks"
+    checks.expect("in the report", text in shown, shown)
+# Bytes: nothing but 1F1B and GPipe, unless it is asked for. Other schedules: what was asked for.
+for flags, kinds in ((["--objective=volume"], ("1f1b", "gpipe")), (["--schedule=gpipe"], ("gpipe",)), (["--schedule=1f1b"], ("1f1b",))):
+    other = plan(*PIPE, *flags)
+    checks.expect(f"{flags[0]} alone", other and other["schedule"]["kind"] in kinds and "interleaved" not in other["objective"]["candidates"])
+odd = plan("--devices=2", "--mesh=pp=2", "--micro-batches=1")
+checks.expect("1 micro-batch is not interleaved", odd and odd["schedule"]["kind"] == "1f1b")
+
+# Under limits between what 1F1B and what chunks hold: whatever is taken keeps the limit, and more memory never costs time.
+if auto and flat:
+    held = [max(device["peak"] for device in each["memory"]["per_device"]) for each in (flat, auto)]
+    checks.expect("chunks hold more", held[0] < held[1], str(held))
+    costs, kinds = [], []
+    for share in (0, 0.4, 0.8, 1.05):
+        limit = int(held[0] + share * (held[1] - held[0]))
+        tight = plan(*PIPE[:3], f"--memory-limit={limit}B", "--recompute=none")
+        if tight:
+            checks.expect(f"{limit} is kept", max(device["peak"] for device in tight["memory"]["per_device"]) <= limit)
+            costs.append(tight["objective"]["cost"])
+            kinds.append(tight["schedule"]["kind"])
+    checks.expect("1F1B where there is little, chunks where there is more", kinds and kinds[0] == "1f1b" and kinds[-1] == "interleaved", str(kinds))
+    checks.expect("more memory costs no time", costs == sorted(costs, reverse=True), str(costs))
 
 for wrong, text in (
         ([*PIPE, "--chunks=2"], "--chunks is of --schedule=interleaved"),

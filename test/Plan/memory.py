@@ -19,6 +19,7 @@ GRAPHS, TRAINING = sys.argv[1:3]
 EVERYTHING = "--all" in sys.argv
 LOSS = ["--train", "--loss=cross_entropy(logits,labels)"]
 ADAMW = [*LOSS, "--optimizer=adamw,lr=0.001"]
+CHUNKS = ["--schedule=interleaved"]
 failed = False
 
 
@@ -64,12 +65,20 @@ def main():
     compare(f"{GRAPHS}/vgg16", 4, [], ["", "dp=2", "tp=2"] if EVERYTHING else ["dp=2"], 0.02)
     # Images that each product transposes for itself; activations that are sent wide and kept rounded.
     compare(f"{TRAINING}/conv-max-pool", 4096, [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"], ["dp=2"], 0.02)
-    compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4"], ["pp=4"], 0.05)
-    compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2"], 0.10)
+    wide = [*ADAMW, "--precision=bf16", "--schedule=1f1b"]
+    compare(f"{TRAINING}/llama", 1024, [*wide, "--micro-batches=4"], ["pp=2"], 0.05)
+    compare(f"{TRAINING}/llama", 1024, [*wide, "--micro-batches=8"], ["pp=4"], 0.05)
+    compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2"], 0.10)
+    compare(f"{TRAINING}/gpt2", 8, [*ADAMW, "--schedule=1f1b"], ["pp=2"], 0.10)
     compare(f"{TRAINING}/llama", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2", "pp=2,dp=2"], 0.10)
     # Gradients of one micro-batch are no sums, but kept for the update all the same.
-    compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=1"], ["pp=2", "pp=2,dp=2"], 0.05)
+    compare(f"{TRAINING}/llama", 16, [*ADAMW, "--micro-batches=1"], ["pp=2", "pp=2,dp=2"], 0.05)
     compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=2"], ["pp=2", "pp=2,dp=2"], 0.10)
+    # Chunks: each has its own sums of gradients and values that are kept, of small models in small buffers.
+    compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4", *CHUNKS], ["pp=4"], 0.15)
+    compare(f"{TRAINING}/gpt2", 8, [*ADAMW, *CHUNKS], ["pp=2"], 0.15)
+    compare(f"{TRAINING}/gpt2", 512, [*ADAMW, "--micro-batches=4", *CHUNKS], ["pp=2", "pp=2,dp=2"], 0.10)
+    compare(f"{GRAPHS}/gpt2-124m", 4, [*ADAMW, *CHUNKS], ["pp=2", "pp=2,dp=2", "pp=4"] if EVERYTHING else ["pp=2"], 0.05)
     sys.exit(failed)
 
 

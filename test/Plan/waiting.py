@@ -4,7 +4,8 @@
 
 Of plans that fix the mesh and of plans that are searched, on links with and without a measured curve, inside a node and
 over two: no stage waits longer than its collectives take together, and as long but for a share: planning leaves out the
-latency of buckets of gradients that are not full, which is most of it where gradients are few and small.
+latency of buckets of gradients that are not full, which is most of it where gradients are few and small. (What crosses
+stages for each micro-batch is a part of the pipeline's time, not of this.)
 
 REQUIRES: kerf
 RUN: %python %s %inputs
@@ -23,7 +24,8 @@ CASES = [
     ([*GPT2, "--machine=h100-8", "--mesh=dp=8"], 0.95),
     ([*GPT2, "--machine=h100-8", "--mesh=dp=8", "--gradient-dtype=f32"], 0.95),
     ([*GPT2, "--machine=h100-8", "--mesh=dp=4,tp=2"], 0.95),
-    ([*GPT2, "--machine=h100-8", "--mesh=pp=2,dp=4"], 0.6),
+    ([*GPT2, "--machine=h100-8", "--mesh=pp=2,dp=4"], 0.95),
+    ([*GPT2, "--machine=h100-8", "--mesh=pp=2,dp=4", "--schedule=1f1b"], 0.95),
     ([*GPT2, "--machine=h200-8", "--mesh=dp=8"], 0.8),
     ([*GPT2, "--machine=h100-4x2", "--mesh=dp=8"], 0.95),
     ([*SMALL, "--devices=cpu:4", "--mesh=dp=4"], 0.4),
@@ -36,7 +38,8 @@ for case, least in CASES:
     plan = json.loads(subprocess.run(["kerf", "plan", *case, "--json"], capture_output=True, text=True, check=True).stdout)
     taken = {}
     for row in plan["communication"]["collectives"]:
-        taken[row["stage"]] = taken.get(row["stage"], 0) + row["seconds"] * row["count"]
+        if row["op"] != "send" or row["phase"] not in ("forward", "backward"):
+            taken[row["stage"]] = taken.get(row["stage"], 0) + row["seconds"] * row["count"]
     waits, most = plan["time"]["exposed_communication_seconds"], max(taken.values())
     fine = least * most <= waits <= most * (1 + 1e-9)
     failed |= not fine

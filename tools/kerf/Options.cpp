@@ -140,7 +140,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--chunks", o.chunks,
                  "Chunks of the model in each stage of --schedule=interleaved "
-                 "(default: 2 or 4)")
+                 "(default: 2, 3 or 4)")
       ->check(atLeast(2))
       ->group(group);
   app.add_option("--recompute", o.recompute,

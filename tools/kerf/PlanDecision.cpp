@@ -236,6 +236,9 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
   auto parts = int64_t(numberAt(&candidate, {"micro_batches"}));
   if (parts > 1)
     text += ", " + std::to_string(parts) + " micro-batches";
+  auto chunks = int64_t(numberAt(&candidate, {"chunks"}));
+  if (chunks > 1)
+    text += ", " + std::to_string(chunks) + " chunks";
   auto every = int64_t(numberAt(&candidate, {"recompute_every"}));
   if (every == 1)
     text += ", all blocks computed again";

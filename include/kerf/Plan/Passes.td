@@ -63,7 +63,7 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     Option<"schedule", "schedule", "std::string", "\"auto\"",
            "Of a pipeline that trains: auto, gpipe, 1f1b or interleaved">,
     Option<"chunks", "chunks", "int64_t", "0",
-           "Chunks of the model in each stage of an interleaved schedule; 0: 2 or 4">,
+           "Chunks of the model in each stage of an interleaved schedule; 0: 2, 3 or 4">,
     Option<"recompute", "recompute", "std::string", "\"none\"",
            "Of a step, blocks to compute again: none, or auto: where the memory limit binds">,
     Option<"zero", "zero", "std::string", "\"none\"",

@@ -90,10 +90,11 @@ struct PlanOptions {
   std::optional<int64_t> microBatches;
   /// What the caller calls the option that sets them, for messages.
   std::string microBatchesOption = "micro-batches";
-  /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
+  /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster,
+  /// or, for the objective time, an interleaved one.
   std::optional<cost::ScheduleKind> schedule;
-  /// Chunks of each stage in an interleaved schedule, at least 2; nothing: 2 or
-  /// 4, whichever is better.
+  /// Chunks of each stage in an interleaved schedule, at least 2; nothing: 2, 3
+  /// or 4, whichever is best.
   std::optional<int64_t> chunks;
   /// Blocks of a training step that are computed again for the backward pass,
   /// besides what is in the function: nothing where false; where true as many
@@ -115,6 +116,7 @@ struct PlanOptions {
 struct CandidateSummary {
   std::vector<std::pair<std::string, int64_t>> mesh;
   int64_t microBatches = 1;
+  int64_t chunks = 1; ///< of each stage of the best plan found
   /// Of how many blocks one is computed again; 0: of none.
   int64_t recomputeEvery = 0;
   Zero zero = Zero::None;

@@ -77,17 +77,10 @@ cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
       options.objective != Objective::Time)
     return {static_cast<double>(candidate.microBatches), 1};
   // Of the schedules and numbers of chunks that may be chosen the least.
-  cost::ScheduleKind kind =
-      candidate.isInterleaved
-          ? cost::ScheduleKind::Interleaved
-          : options.schedule.value_or(cost::ScheduleKind::OneFOneB);
   cost::StepShares least{INFINITY, INFINITY};
-  for (int64_t chunks : chunkNumbers(candidate, options)) {
-    cost::StepShares shares = cost::leastShares(kind, candidate.stages,
-                                                candidate.microBatches, chunks);
-    least = {std::min(least.perMicroBatch, shares.perMicroBatch),
-             std::min(least.perStep, shares.perStep)};
-  }
+  for (const ChunkChoice &choice : candidate.chunks)
+    least = {std::min(least.perMicroBatch, choice.shares.perMicroBatch),
+             std::min(least.perStep, choice.shares.perStep)};
   return least;
 }
 

@@ -7,6 +7,7 @@
 #ifndef KERF_LIB_PLAN_MODEL_LAYOUTS_H
 #define KERF_LIB_PLAN_MODEL_LAYOUTS_H
 
+#include "kerf/Cost/StepShares.h"
 #include "kerf/Dist/Layout.h"
 #include "kerf/Interfaces/AnyOp.h"
 
@@ -26,15 +27,25 @@ enum class AxisRole {
   Fixed,    ///< nothing by choice: stages and time
 };
 
+/// A number of chunks of the model in each stage, and what a step that has it
+/// takes at least (partWeights()).
+struct ChunkChoice {
+  int64_t number = 1;
+  cost::StepShares shares;
+};
+
 /// One mesh to plan for.
 struct MeshCandidate {
   dist::Mesh mesh;
   llvm::SmallVector<AxisRole> roles; ///< one per axis of the mesh
   int64_t stages = 1;
   int64_t microBatches = 1;
-  /// Each stage holds several chunks of the model; how many is for its cut to
-  /// say. The micro-batches are a multiple of the stages.
-  bool isInterleaved = false;
+  /// How many chunks of the model a stage may hold, fewest first; which number
+  /// it is is for the cut to say. Several are of the interleaved schedule, for
+  /// which the micro-batches are a multiple of the stages.
+  llvm::SmallVector<ChunkChoice> chunks = {ChunkChoice()};
+  /// Whether it is several in any case.
+  bool isInterleaved() const { return chunks.front().number > 1; }
   std::optional<unsigned> stageAxis, timeAxis;
   /// Devices inside a stage.
   int64_t devicesPerStage() const { return mesh.numRanks() / stages; }

@@ -140,19 +140,57 @@ static void keepDataParallel(MeshSet &set) {
     });
 }
 
-llvm::SmallVector<int64_t>
-kerf::plan::chunkNumbers(const MeshCandidate &candidate,
-                         const PlanOptions &options) {
-  if (!candidate.isInterleaved)
-    return {1};
+/// Numbers of chunks that are tried where none is asked for.
+static constexpr int64_t kChunks[] = {2, 3, 4};
+
+/// "2, 3 or 4", or what was asked for.
+static std::string chunksText(const PlanOptions &options) {
   if (options.chunks)
-    return {*options.chunks};
-  return {2, 4};
+    return std::to_string(*options.chunks);
+  std::string text;
+  for (int64_t number : llvm::ArrayRef(kChunks).drop_back())
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text + " or " + std::to_string(std::end(kChunks)[-1]);
+}
+
+/// Whether a search may look at interleaved schedules that nobody asked for.
+/// Chunks shorten the wait, which is no matter for bytes.
+static bool mayInterleave(const PlanOptions &options, bool isTraining) {
+  return isTraining && !options.schedule &&
+         options.objective == Objective::Time;
+}
+
+llvm::SmallVector<ChunkChoice>
+kerf::plan::chunkChoices(const PlanOptions &options, bool isTraining,
+                         int64_t stages, int64_t microBatches,
+                         size_t numUnits) {
+  using cost::ScheduleKind;
+  bool isPipeline = isTraining && stages > 1;
+  bool isAsked = isPipeline && options.schedule == ScheduleKind::Interleaved;
+  llvm::SmallVector<ChunkChoice> choices;
+  auto add = [&](int64_t number, ScheduleKind kind) {
+    if (choices.empty() || stages * number <= static_cast<int64_t>(numUnits))
+      choices.push_back(
+          {number, cost::leastShares(kind, stages, microBatches, number)});
+  };
+  if (!isPipeline)
+    choices.emplace_back().shares = {static_cast<double>(microBatches), 1};
+  else if (!isAsked)
+    add(1, options.schedule.value_or(ScheduleKind::OneFOneB));
+  if (isAsked && options.chunks)
+    add(*options.chunks, ScheduleKind::Interleaved);
+  else if (isAsked || (isPipeline && microBatches % stages == 0 &&
+                       mayInterleave(options, isTraining)))
+    for (int64_t number : kChunks)
+      add(number, ScheduleKind::Interleaved);
+  return choices;
 }
 
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
-                                    int64_t batchSize, bool canMicroBatch,
-                                    bool isTraining, llvm::StringRef whyNot) {
+                                    const MeshRequest &request) {
+  int64_t batchSize = request.batchSize;
+  bool canMicroBatch = request.canMicroBatch, isTraining = request.isTraining;
+  const std::string &whyNot = request.whyNot;
   MeshSet set;
   std::optional<int64_t> fixedStages;
   std::vector<NamedAxis> fixed;
@@ -202,7 +240,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     if (!canMicroBatch) {
       set.error = "option " + options.microBatchesOption +
                   ": the batch cannot be cut into micro-batches" +
-                  (whyNot.empty() ? "" : ": " + whyNot.str());
+                  (whyNot.empty() ? "" : ": " + whyNot);
       return set;
     }
     if (batchSize % *options.microBatches != 0) {
@@ -247,6 +285,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         options, stages, batchSize, canMicroBatch, isInterleaved,
         /*isWanted=*/fixedStages.has_value());
     auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
+      llvm::SmallVector<ChunkChoice> chunks =
+          chunkChoices(options, isTraining, stages, micro, request.numUnits);
       for (std::vector<NamedAxis> &free :
            freeAxes(inner, orderMatters, isTraining,
                     /*onlyOne=*/!fixed.empty(),
@@ -255,7 +295,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
         candidates.push_back(makeCandidate(stages, micro, axes));
-        candidates.back().isInterleaved = isInterleaved;
+        candidates.back().chunks = chunks;
       }
     };
     for (int64_t micro : counts)
@@ -292,12 +332,11 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; " +
       (isInterleaved
-           ? "of " +
-                 (options.chunks ? std::to_string(*options.chunks) : "2 or 4") +
+           ? "of " + chunksText(options) +
                  " chunks in an interleaved schedule, with p, 2p or 4p "
                  "micro-batches that divide the batch; "
        : !canMicroBatch && !whyNot.empty()
-           ? "without micro-batches, since " + whyNot.str() + "; "
+           ? "without micro-batches, since " + whyNot + "; "
            : std::string(
                  "p/2, p, 2p or 4p micro-batches, of these what is above "
                  "1 and divides the batch, or the most up to 4p that "
@@ -309,6 +348,12 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
              "also each number up to " +
                  std::to_string(kMaxAccumulations) +
                  " that divides the batch; ") +
+      (mayInterleave(options, isTraining) && canMicroBatch &&
+               fixedStages.value_or(options.devices) > 1
+           ? "1F1B and GPipe, and where the micro-batches are a multiple of p "
+             "also interleaved 1F1B of " +
+                 chunksText(options) + " chunks per stage; "
+           : "") +
       "the rest of the devices on one free axis" +
       std::string(!isTraining     ? " or on two"
                   : fixed.empty() ? ", on dp or on dp x tp"
@@ -316,7 +361,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       "), every sharding of every op over the factors of its rule with at "
       "most one major sub-axis per axis and at most a quarter of padding (in "
       "blocks of ceiling size or of whole units of reshapes), " +
-      std::string(isTraining ? "stages contiguous in the order of the forward"
+      std::string(isTraining ? "stages, or their chunks, contiguous in the "
+                               "order of the forward"
                              : "stages contiguous in program order");
   return set;
 }

@@ -36,17 +36,29 @@ struct MeshSet {
 /// Whether any mesh of a request can have an axis of data parallelism.
 bool mayCutData(const PlanOptions &options);
 
-/// How many chunks a stage of the candidate may hold, fewest first; 1 where the
-/// schedule is not interleaved. More than the model has units for are no
-/// choice.
-llvm::SmallVector<int64_t> chunkNumbers(const MeshCandidate &candidate,
-                                        const PlanOptions &options);
+inline constexpr size_t kAnyUnits = std::numeric_limits<size_t>::max();
 
-/// `canMicroBatch`: the batch can be followed through the whole function;
-/// `whyNot` names what ends it.
-MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,
-                        bool canMicroBatch, bool isTraining,
-                        llvm::StringRef whyNot = "");
+/// How many chunks a stage of so many stages may hold. A step that trains may
+/// be interleaved if that divides what it minimises, seconds: chunks hold and
+/// send more. More chunks than the model has units for are no choice, but one
+/// number there always is.
+llvm::SmallVector<ChunkChoice> chunkChoices(const PlanOptions &options,
+                                            bool isTraining, int64_t stages,
+                                            int64_t microBatches,
+                                            size_t numUnits);
+
+/// What is known of a function before any mesh is.
+struct MeshRequest {
+  int64_t batchSize = 1;
+  /// The batch can be followed through the whole function; `whyNot` names what
+  /// ends it.
+  bool canMicroBatch = false;
+  std::string whyNot;
+  bool isTraining = false;
+  size_t numUnits = 1; ///< ops that stay together (unitsOf())
+};
+
+MeshSet enumerateMeshes(const PlanOptions &options, const MeshRequest &request);
 
 } // namespace kerf::plan
 

@@ -208,6 +208,7 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
   int64_t leastBefore = leastPredicted;
   Attempt forced;
   forced.allowance = found.allowance;
+  forced.isFlat = found.isFlat;
   forced.summary.mesh = found.summary.mesh;
   forced.summary.microBatches = found.summary.microBatches;
   if (allowed.isForbidden(choice)) {

@@ -2,6 +2,7 @@
 #include "PriceGiven.h"
 
 #include "../Model/MemoryFloor.h"
+#include "../Model/Meshes.h"
 #include "../Recompute/Describe.h"
 #include "PureCuts.h"
 
@@ -119,8 +120,8 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   for (const Scope &scope :
        {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
     MeshCandidate candidate = candidateOf(given.mesh, scope.free);
-    candidate.isInterleaved =
-        own.schedule == cost::ScheduleKind::Interleaved && candidate.stages > 1;
+    candidate.chunks = chunkChoices(own, batch.isTraining(), candidate.stages,
+                                    candidate.microBatches, kAnyUnits);
     own.maxPadding = scope.maxPadding;
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
@@ -136,7 +137,9 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
       solution = graph.find(given);
     if (!solution)
       continue;
-    StagePlan stages = cutStages(graph, *solution, function, own, given.place);
+    CutRequest request;
+    request.placeOf = given.place;
+    StagePlan stages = cutStages(graph, *solution, function, own, request);
     if (!stages.feasible)
       break;
     result = describeCut(graph, stages, function, own);

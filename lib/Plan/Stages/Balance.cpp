@@ -1,13 +1,15 @@
-//===- Balance.cpp - cuts of an interleaved pipeline ----------------------===//
+//===- Balance.cpp - cuts of a pipeline that trains -----------------------===//
 //
 // Problem: the dynamic program makes the slowest chunk as fast as possible. One
 // unit that takes long (the head of a language model) lets all other chunks be
 // as long, wherever they are, and a stage with several long ones is late.
+// Unequal stages may be as fast as the slowest, and fill the pipeline slower.
 //
 // Idea: what the cuts are worth is simulated, and a run of neighbouring cuts is
 // moved by some units while that makes the step faster: so work goes from one
-// chunk to any other. Steps are halved when no move helps. The number of
-// simulated instructions is limited; what is found is never slower.
+// chunk to any other. Steps are halved when no move helps. Most moves are ruled
+// out by the longest path through the step, which is known without simulating.
+// What is looked at is limited; what is found is never slower.
 //
 //===----------------------------------------------------------------------===//
 #include "Cutter.h"
@@ -17,10 +19,30 @@ using namespace kerf;
 using namespace kerf::plan;
 using namespace kerf::plan::cutter;
 
-/// Of all simulations of a search, about a tenth of a second.
-static constexpr int64_t kMaxInstructions = 4'000'000;
+/// What a step takes at least: the longest of the paths in
+/// lib/Cost/StepShares.cpp, without what is sent.
+static int64_t longestPath(llvm::ArrayRef<cost::StageTimes> times,
+                           int64_t stages, int64_t micro) {
+  std::vector<int64_t> ofStage(stages, 0), inFront(stages, 0);
+  for (auto [place, time] : llvm::enumerate(times))
+    ofStage[place % stages] += time.forward + time.backward;
+  int64_t longest = 0, before = 0;
+  for (auto [place, time] : llvm::enumerate(times)) {
+    int64_t stage = static_cast<int64_t>(place) % stages;
+    longest = std::max(longest, micro * ofStage[stage] + before -
+                                    stages * inFront[stage]);
+    before += time.forward + time.backward;
+    inFront[stage] += time.forward + time.backward;
+  }
+  return longest;
+}
 
-std::vector<size_t> Cutter::balance(std::vector<size_t> cuts) const {
+/// Instructions that are simulated, and chunks on paths: about a tenth of a
+/// second.
+static constexpr int64_t kMaxWork = 4'000'000;
+
+std::pair<std::vector<size_t>, double>
+Cutter::balance(std::vector<size_t> cuts) const {
   size_t n = units.size();
   std::vector<double> before[kParts];
   for (int part = 0; part < kParts; ++part) {
@@ -30,40 +52,53 @@ std::vector<size_t> Cutter::balance(std::vector<size_t> cuts) const {
                             units[i].load.move[part];
   }
   auto each = static_cast<double>(micro);
-  cost::Schedule schedule = cost::buildSchedule(
-      cost::ScheduleKind::Interleaved, candidate.stages, micro, plan.chunks);
-  auto secondsOf = [&](const std::vector<size_t> &cuts) {
+  std::vector<cost::Schedule> schedules;
+  for (cost::ScheduleKind kind : kindsOfSchedule())
+    schedules.push_back(
+        cost::buildSchedule(kind, candidate.stages, micro, plan.chunks));
+  int64_t work = kMaxWork;
+  /// What a step takes; `worth` or more if it does not take less.
+  auto secondsOf = [&](const std::vector<size_t> &cuts, double worth) {
+    auto count = static_cast<int64_t>(places);
+    work -= count;
     std::vector<cost::StageTimes> times(places);
     std::vector<double> once(candidate.stages, 0);
     for (size_t place = 0; place < places; ++place) {
-      auto work = [&](StepPart part) {
+      auto seconds = [&](StepPart part) {
         return before[part][cuts[place + 1]] - before[part][cuts[place]];
       };
-      times[place].forward = cost::toPicoseconds(work(Forward) / each);
-      times[place].backward = cost::toPicoseconds(work(Backward) / each);
+      times[place].forward = cost::toPicoseconds(seconds(Forward) / each);
+      times[place].backward = cost::toPicoseconds(seconds(Backward) / each);
       // About as much is sent back over a cut as forward.
       if (place + 1 < places)
         times[place].sendForward = times[place].sendBackward =
             cost::toPicoseconds(0.5 * crossingSeconds[cuts[place + 1]] / each);
-      once[place % candidate.stages] += work(Once);
+      once[place % candidate.stages] += seconds(Once);
     }
-    cost::ScheduleResult result =
-        llvm::cantFail(cost::simulate(schedule, times));
-    return cost::fromPicoseconds(result.makespan) +
-           *std::max_element(once.begin(), once.end());
+    double last = *std::max_element(once.begin(), once.end());
+    // Most moves make it slower, which a simulation is not needed for.
+    double path =
+        cost::fromPicoseconds(longestPath(times, candidate.stages, micro));
+    if (path + last >= worth)
+      return path + last;
+    work -= 2 * micro * count * static_cast<int64_t>(schedules.size());
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const cost::Schedule &schedule : schedules)
+      least = std::min(
+          least, llvm::cantFail(cost::simulate(schedule, times)).makespan);
+    return cost::fromPicoseconds(least) + last;
   };
-  int64_t trials = kMaxInstructions / (2 * micro * int64_t(places));
-  double best = secondsOf(cuts);
+  double best = secondsOf(cuts, std::numeric_limits<double>::infinity());
   /// Moves the cuts from `first` to `last` while that helps.
   auto move = [&](size_t first, size_t last, int64_t step) {
     bool helped = false;
-    for (; trials > 0; --trials) {
+    while (work > 0) {
       std::vector<size_t> other = cuts;
       for (size_t cut = first; cut <= last; ++cut)
         other[cut] += step;
       bool isCut = step > 0 ? other[last] < other[last + 1]
                             : cuts[first] > cuts[first - 1] + size_t(-step);
-      double seconds = isCut ? secondsOf(other) : best;
+      double seconds = isCut ? secondsOf(other, best) : best;
       if (seconds >= best)
         return helped;
       best = seconds;
@@ -78,8 +113,8 @@ std::vector<size_t> Cutter::balance(std::vector<size_t> cuts) const {
       for (size_t first = 1; first + length < places; ++first)
         for (int64_t by : {step, -step})
           helped |= move(first, first + length, by);
-    if (!helped || trials <= 0)
+    if (!helped || work <= 0)
       step /= 2;
   }
-  return cuts;
+  return {std::move(cuts), best};
 }

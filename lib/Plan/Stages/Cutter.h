@@ -1,7 +1,7 @@
 //===- Cutter.h - cutting a sharded function into stages --------*- C++ -*-===//
 //
-// Where the cuts are is found in Stages.cpp (of several chunks in each stage
-// also in Balance.cpp), what stages then cost and in which order they run in
+// Where the cuts are is found in Stages.cpp (of steps that train also in
+// Balance.cpp), what stages then cost and in which order they run in
 // FillIn.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -71,10 +71,9 @@ struct Unit {
 class Cutter {
 public:
   Cutter(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
-         const PlanOptions &options,
-         llvm::function_ref<int64_t(mlir::Operation *)> givenPlace)
+         const PlanOptions &options, const CutRequest &request)
       : graph(graph), solution(solution), function(function), options(options),
-        givenPlace(givenPlace), batch(graph.getBatch()),
+        request(request), givenPlace(request.placeOf), batch(graph.getBatch()),
         candidate(graph.candidate), micro(candidate.microBatches) {}
 
   StagePlan run();
@@ -88,19 +87,31 @@ private:
                                            llvm::ArrayRef<size_t>)>
                        visit);
   void collectCrossing();
-  /// The numbers of chunks that are tried.
-  llvm::SmallVector<int64_t> chunkChoices() const;
-  void cutInto(int64_t chunks);
-  /// Cuts that make an interleaved step faster, or these.
-  std::vector<size_t> balance(std::vector<size_t> cuts) const;
+  /// What a step of this solution takes at least with so many chunks.
+  double leastSeconds(const ChunkChoice &choice) const;
+  /// `rival`: the plan of fewer chunks, which this one must be faster than to
+  /// be worth working out.
+  void cutInto(int64_t chunks, const StagePlan *rival);
+  /// Takes whichever of two cuts of the same chunks is better.
+  void takeBetter(StagePlan other);
+  /// The schedules that a step of the plan's chunks may have.
+  llvm::SmallVector<cost::ScheduleKind> kindsOfSchedule() const;
+  /// Cuts that make a step that trains faster, or these, and what it takes.
+  std::pair<std::vector<size_t>, double>
+  balance(std::vector<size_t> cuts) const;
+  /// By how many bytes it is predicted to be above the memory limit.
+  double excessOf(const StagePlan &each) const;
   bool isBetter(const StagePlan &a, const StagePlan &b) const;
-  std::vector<size_t> placeCuts();
+  /// `isLimited`: without those that are estimated to hold too much.
+  std::vector<size_t> placeCuts(bool isLimited);
   /// By place: so many micro-batches it holds at once at least, under any of
   /// the schedules that it may have.
   std::vector<double> heldMicroBatches() const;
   /// The cuts of a given plan; empty if they are not between units.
   std::vector<size_t> givenCuts();
+  /// All of the plan but its memory, which takes as long.
   void fillIn(const std::vector<size_t> &cuts);
+  void addMemory();
   void chooseSchedule(const std::vector<Load> &loads,
                       std::vector<cost::StageTimes> &times);
   double sendSeconds(int64_t bytes) const;
@@ -120,6 +131,7 @@ private:
   const Solution &solution;
   mlir::func::FuncOp function;
   const PlanOptions &options;
+  const CutRequest &request;
   llvm::function_ref<int64_t(mlir::Operation *)> givenPlace;
   const BatchAnalysis &batch;
   const MeshCandidate &candidate;

@@ -92,6 +92,17 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
   chooseSchedule(loads, times);
 }
 
+SmallVector<cost::ScheduleKind> Cutter::kindsOfSchedule() const {
+  using cost::ScheduleKind;
+  if (!batch.isTraining())
+    return {ScheduleKind::Forward};
+  if (plan.chunks > 1)
+    return {ScheduleKind::Interleaved};
+  if (options.schedule && *options.schedule != ScheduleKind::Interleaved)
+    return {*options.schedule};
+  return {ScheduleKind::OneFOneB, ScheduleKind::GPipe};
+}
+
 void Cutter::chooseSchedule(const std::vector<Load> &loads,
                             std::vector<cost::StageTimes> &times) {
   std::vector<double> onceOf(candidate.stages, 0);
@@ -105,17 +116,8 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
     onceOf[place % candidate.stages] += load.compute[Once] + load.move[Once];
   }
   double once = *llvm::max_element(onceOf);
-  std::vector<cost::ScheduleKind> kinds = {cost::ScheduleKind::Forward};
-  if (batch.isTraining()) {
-    kinds = {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe};
-    if (candidate.isInterleaved)
-      kinds = {cost::ScheduleKind::Interleaved};
-    else if (options.schedule &&
-             *options.schedule != cost::ScheduleKind::Interleaved)
-      kinds = {*options.schedule};
-  }
   std::optional<cost::ScheduleResult> best;
-  for (cost::ScheduleKind kind : kinds) {
+  for (cost::ScheduleKind kind : kindsOfSchedule()) {
     auto simulated = cost::simulate(
         cost::buildSchedule(kind, candidate.stages, micro, plan.chunks), times);
     if (!simulated) {
@@ -130,18 +132,25 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
   plan.stepSeconds = cost::fromPicoseconds(best->makespan) + once;
   plan.bubbleFraction = best->bubbleFraction;
   plan.feasible = true;
+  cost::Schedule schedule =
+      cost::buildSchedule(plan.schedule, candidate.stages, micro, plan.chunks);
+  for (auto [summary, list, spans] :
+       llvm::zip(plan.stages, schedule, best->spans))
+    for (auto [run, span] : llvm::zip(list, spans))
+      summary.runs.push_back({run.phase, run.microBatch, run.chunk,
+                              cost::fromPicoseconds(span.begin),
+                              cost::fromPicoseconds(span.end)});
+}
+
+void Cutter::addMemory() {
+  if (!plan.feasible || !plan.memory.empty())
+    return;
   StageMap map;
   map.stages = candidate.stages;
   map.chunks = plan.chunks;
   map.microBatches = micro;
   map.schedule =
       cost::buildSchedule(plan.schedule, candidate.stages, micro, plan.chunks);
-  for (auto [summary, list, spans] :
-       llvm::zip(plan.stages, map.schedule, best->spans))
-    for (auto [run, span] : llvm::zip(list, spans))
-      summary.runs.push_back({run.phase, run.microBatch, run.chunk,
-                              cost::fromPicoseconds(span.begin),
-                              cost::fromPicoseconds(span.end)});
   auto placeOf = [&](Operation *op) {
     auto found = plan.placeOf.find(op);
     return found == plan.placeOf.end() ? candidate.stages - 1 : found->second;

@@ -1,7 +1,6 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
 #include "Cutter.h"
 
-#include "../Model/Meshes.h"
 #include "../Report/Infeasible.h"
 
 #include "kerf/Fusion/KeptValues.h"
@@ -24,6 +23,13 @@ double Cutter::sendSeconds(int64_t bytes) const {
                            cost::placePair(options.machine,
                                            candidate.mesh.numRanks(),
                                            candidate.devicesPerStage()));
+}
+
+int64_t kerf::plan::peakOf(const StagePlan &stages) {
+  int64_t peak = 0;
+  for (const PlanResult::Memory &memory : stages.memory)
+    peak = std::max(peak, memory.peak);
+  return peak;
 }
 
 double kerf::plan::stepBound(const MeshCandidate &candidate,
@@ -193,7 +199,7 @@ std::vector<double> Cutter::heldMicroBatches() const {
   return held;
 }
 
-std::vector<size_t> Cutter::placeCuts() {
+std::vector<size_t> Cutter::placeCuts(bool isLimited) {
   size_t n = units.size(), p = places;
   std::vector<double> heldAt = heldMicroBatches();
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
@@ -209,8 +215,9 @@ std::vector<size_t> Cutter::placeCuts() {
     stored[i + 1] = stored[i] + units[i].sources;
     kept[i + 1] = kept[i] + units[i].kept;
   }
-  auto limit = static_cast<double>(
-      memoryLimitOf(options).value_or(std::numeric_limits<int64_t>::max()));
+  double limit = kNever;
+  if (std::optional<int64_t> bytes = memoryLimitOf(options); bytes && isLimited)
+    limit = static_cast<double>(*bytes);
   bool isVolume = options.objective == Objective::Volume;
   // Every device does at most 1.1/N of the work, unless the user fixed the
   // mesh.
@@ -219,14 +226,14 @@ std::vector<size_t> Cutter::placeCuts() {
                           ? 1.1 * model / devices * (1 + 1e-12)
                           : kNever;
   std::vector<double> sent; // per begin, up to the current end
+  // In a training step about as much is sent back over a cut as forward.
+  double part = batch.isTraining() ? 0.5 : 1;
+  double both = batch.isTraining() ? 0.5 : 0;
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;
     if (isVolume)
       return bytes[end] - bytes[begin] + sent[begin];
-    // In a training step about as much is sent back over a cut as forward.
-    double part = batch.isTraining() ? 0.5 : 1;
-    double both = batch.isTraining() ? 0.5 : 0;
     return seconds[end] - seconds[begin] + part * crossingSeconds[end] +
            both * crossingSeconds[begin];
   };
@@ -243,6 +250,9 @@ std::vector<size_t> Cutter::placeCuts() {
       int64_t peak = 0; // of what a unit makes
       for (size_t j = i; j-- > k - 1;) {
         peak = std::max(peak, units[j].live);
+        if (!isVolume && seconds[i] - seconds[j] + part * crossingSeconds[i] >
+                             best[k][i].first)
+          break; // a longer stage takes even longer
         double needed = double(stored[i] - stored[j]) + double(peak) / 2 +
                         held * double(kept[i] - kept[j]);
         if (needed > limit)
@@ -299,31 +309,58 @@ std::string kerf::plan::tooFewOps(size_t ops, int64_t stages, int64_t chunks) {
          stagesText(stages, chunks);
 }
 
-SmallVector<int64_t> Cutter::chunkChoices() const {
-  SmallVector<int64_t> choices;
-  for (int64_t chunks : chunkNumbers(candidate, options))
-    if (choices.empty() ||
-        tooFewOps(units.size(), candidate.stages, chunks).empty())
-      choices.push_back(chunks);
-  return choices;
+double Cutter::leastSeconds(const ChunkChoice &choice) const {
+  double perMicroBatch = 0, once = 0;
+  for (const Unit &unit : units) {
+    const Load &load = unit.load;
+    perMicroBatch += load.compute[Forward] + load.compute[Backward] +
+                     load.move[Forward] + load.move[Backward];
+    once += load.compute[Once] + load.move[Once];
+  }
+  return choice.shares.perMicroBatch * perMicroBatch /
+             static_cast<double>(micro) +
+         choice.shares.perStep * once;
 }
 
-/// First what keeps the memory limit, then what the objective is about.
+double Cutter::excessOf(const StagePlan &each) const {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  double allowed =
+      limit ? request.allowance * static_cast<double>(*limit) : kNever;
+  return std::max(static_cast<double>(peakOf(each)) - allowed, 0.0);
+}
+
+/// First what keeps the memory limit, or is less above it, then what the
+/// objective is about.
 bool Cutter::isBetter(const StagePlan &a, const StagePlan &b) const {
   auto key = [&](const StagePlan &each) {
-    int64_t peak = 0;
-    for (const PlanResult::Memory &memory : each.memory)
-      peak = std::max(peak, memory.peak);
-    std::optional<int64_t> limit = memoryLimitOf(options);
     bool isVolume = options.objective == Objective::Volume;
-    return std::make_tuple(!each.feasible, limit && peak > *limit,
+    return std::make_tuple(!each.feasible, excessOf(each),
                            isVolume ? static_cast<double>(each.bytesPerRank)
                                     : each.stepSeconds);
   };
   return key(a) < key(b);
 }
 
-void Cutter::cutInto(int64_t chunks) {
+/// What is estimated while cuts are moved may be so much above what the plan
+/// takes: a link carries values that cross by themselves.
+static constexpr double kEstimate = 1.05;
+
+void Cutter::takeBetter(StagePlan other) {
+  auto isFaster = [](const StagePlan &a, const StagePlan &b) {
+    return b.feasible && (!a.feasible || b.stepSeconds < a.stepSeconds);
+  };
+  if (isFaster(plan, other))
+    std::swap(plan, other);
+  addMemory();
+  if (excessOf(plan) == 0)
+    return;
+  std::swap(plan, other);
+  addMemory();
+  if (isBetter(other, plan))
+    std::swap(plan, other);
+}
+
+void Cutter::cutInto(int64_t chunks, const StagePlan *rival) {
   plan = StagePlan();
   plan.chunks = chunks;
   places = candidate.stages * chunks;
@@ -333,39 +370,65 @@ void Cutter::cutInto(int64_t chunks) {
   std::vector<size_t> cuts = candidate.stages == 1
                                  ? std::vector<size_t>{0, units.size()}
                              : givenPlace ? givenCuts()
-                                          : placeCuts();
+                                          : placeCuts(/*isLimited=*/true);
+  // What a stage holds was estimated, and is predicted more closely behind.
+  if (cuts.empty() && !givenPlace && options.objective == Objective::Time)
+    cuts = placeCuts(/*isLimited=*/false);
   if (cuts.empty()) {
     plan.reason = "no cut into " + stagesText(candidate.stages, chunks) +
                   " divides the work and fits in memory";
     return;
   }
+  bool isBalanced = candidate.stages > 1 && batch.isTraining() && !givenPlace &&
+                    options.objective == Objective::Time;
+  std::optional<StagePlan> moved;
+  if (isBalanced) {
+    auto [balanced, seconds] = balance(cuts);
+    if (rival && seconds > kEstimate * rival->stepSeconds) {
+      plan.reason = "fewer chunks are faster";
+      return;
+    }
+    if (balanced != cuts) {
+      fillIn(balanced);
+      moved = std::exchange(plan, StagePlan());
+      plan.chunks = chunks;
+    }
+  }
   fillIn(cuts);
-  if (chunks == 1 || givenPlace || options.objective != Objective::Time)
-    return;
-  std::vector<size_t> balanced = balance(cuts);
-  if (balanced == cuts)
-    return;
-  StagePlan first = std::exchange(plan, StagePlan());
-  plan.chunks = chunks;
-  fillIn(balanced);
-  if (!isBetter(plan, first))
-    plan = std::move(first);
+  if (moved)
+    takeBetter(std::move(*moved));
+  else
+    addMemory();
 }
 
 StagePlan Cutter::run() {
   collect();
   std::optional<StagePlan> best;
-  for (int64_t chunks : chunkChoices()) {
-    cutInto(chunks);
+  double fastest = kNever; // of those that take too much memory
+  for (const ChunkChoice &choice : candidate.chunks) {
+    if (request.chunks && choice.number != *request.chunks)
+      continue;
+    // More chunks hold more, and most plans are no faster with any, which costs
+    // less to know than to try.
+    const StagePlan *rival = best && best->feasible ? &*best : nullptr;
+    if (rival && options.objective == Objective::Time &&
+        (excessOf(*rival) > 0 ||
+         leastSeconds(choice) >=
+             std::min(rival->stepSeconds, request.worthSeconds)))
+      continue;
+    cutInto(choice.number, rival);
+    if (plan.feasible && excessOf(plan) > 0)
+      fastest = std::min(fastest, plan.stepSeconds);
     if (!best || isBetter(plan, *best))
       best = std::move(plan);
   }
+  best->isShort = best->feasible && fastest < best->stepSeconds;
   return std::move(*best);
 }
 
-StagePlan
-kerf::plan::cutStages(Graph &graph, const Solution &solution,
-                      func::FuncOp function, const PlanOptions &options,
-                      llvm::function_ref<int64_t(Operation *)> placeOf) {
-  return Cutter(graph, solution, function, options, placeOf).run();
+StagePlan kerf::plan::cutStages(Graph &graph, const Solution &solution,
+                                func::FuncOp function,
+                                const PlanOptions &options,
+                                const CutRequest &request) {
+  return Cutter(graph, solution, function, options, request).run();
 }

@@ -35,6 +35,8 @@ struct StagePlan {
   /// stage (the stage where each has one chunk); no sources.
   llvm::DenseMap<mlir::Operation *, int64_t> placeOf;
   int64_t chunks = 1; ///< in each stage
+  /// Another number of chunks is faster, and takes more than the memory limit.
+  bool isShort = false;
   std::vector<StageSummary> stages;
   std::vector<PlanResult::Memory> memory;
   double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
@@ -42,6 +44,9 @@ struct StagePlan {
   cost::ScheduleKind schedule = cost::ScheduleKind::Forward;
   int64_t bytesPerRank = 0, totalBytes = 0;
 };
+
+/// Bytes that the fullest device is predicted to hold; 0: no cut was found.
+int64_t peakOf(const StagePlan &stages);
 
 /// The least seconds of a step, from the least cost of its Problem in seconds.
 /// Forward only: see above. Training: Problem and bound are the same, since the
@@ -73,13 +78,23 @@ otherPlaces(mlir::Value value, int64_t from,
 /// constants.
 std::string tooFewOps(size_t ops, int64_t stages, int64_t chunks);
 
-/// `solution` must be legal for `graph`. Also handles one stage. `placeOf`:
-/// fixed stages and chunks (options.chunks of them), whose memory is then not
-/// limited.
-StagePlan
-cutStages(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
-          const PlanOptions &options,
-          llvm::function_ref<int64_t(mlir::Operation *)> placeOf = nullptr);
+/// Which cuts are looked at.
+struct CutRequest {
+  /// Stages have so many chunks; nothing: as many as the candidate allows.
+  std::optional<int64_t> chunks;
+  /// More chunks than the least are of interest where they may take less.
+  double worthSeconds = std::numeric_limits<double>::infinity();
+  /// Of the memory limit: the part that a stage may be predicted to hold.
+  double allowance = 1;
+  /// Fixed stages and chunks, whose memory is then not limited.
+  llvm::function_ref<int64_t(mlir::Operation *)> placeOf = nullptr;
+};
+
+/// `solution` must be legal for `graph`. Also handles one stage. Of the numbers
+/// of chunks the one that keeps the memory limit and is then the fastest.
+StagePlan cutStages(Graph &graph, const Solution &solution,
+                    mlir::func::FuncOp function, const PlanOptions &options,
+                    const CutRequest &request = {});
 
 } // namespace kerf::plan
 
