@@ -54,6 +54,9 @@ Value GraphBuilder::finish(OperationState &state) {
     op->erase();
     return {};
   }
+  if (llvm::any_of(op->getOperands(),
+                   [&](Value operand) { return bounds.has(operand); }))
+    return passBounds(op);
   if (DenseElementsAttr folded = evaluate(op)) {
     auto type = llvm::cast<RankedTensorType>(op->getResult(0).getType());
     op->erase();
@@ -176,8 +179,22 @@ Value GraphBuilder::mean(Value x, IntegerList dims, bool keepDims) {
   if (!x)
     return {};
   int64_t count = 1;
+  Value length;
   for (int64_t dim : dims)
-    count *= shapeOf(x)[dim];
+    if (Value each = bounds.lengthOf(x, dim))
+      length = length ? mul(length, each) : each;
+    else
+      count *= shapeOf(x)[dim];
+  if (length) { // 0 / 0 is what the mean of nothing is
+    Type wide = elementOf(x).isF64() ? elementOf(x) : ops.getF32Type();
+    if (!isa<FloatType>(elementOf(x)))
+      wide = elementOf(x);
+    Value sum = reduce(cast(x, wide), ReduceKind::Sum, dims, keepDims);
+    Value total = times(length, count);
+    if (total && !isa<FloatType>(wide))
+      total = make<MaxOp>({total, scalar(1, elementOf(total))});
+    return cast(div(sum, cast(total, wide)), elementOf(x));
+  }
   Value sum = reduce(x, ReduceKind::Sum, dims, keepDims);
   if (count == 1)
     return sum;
@@ -209,7 +226,7 @@ Value GraphBuilder::select(Value condition, Value a, Value b) {
 }
 
 DenseElementsAttr GraphBuilder::elements(Value x) {
-  if (!x)
+  if (!x || bounds.has(x)) // how many there are is not known
     return {};
   if (DenseElementsAttr known = wholeElements(x))
     return known;

@@ -155,7 +155,9 @@ bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     Difference d =
         compare(info, judged.output(static_cast<int32_t>(index)),
-                {wholePiece(info, outputs[index].data)},
+                {wholePiece({outputs[index].shape.begin(),
+                             outputs[index].shape.end()},
+                            outputs[index].data)},
                 Tolerance(options, info.dtype, judged.narrowOutputs[index],
                           largestMagnitude(outputs[index].data)));
     if (!d.wrong)
