@@ -431,8 +431,10 @@ LogicalResult BoundedOp::visit(GatherOp gather) {
 /// Updates behind the last one change nothing.
 LogicalResult BoundedOp::visit(ScatterOp scatter) {
   auto dim = int64_t(scatter.getDim());
-  if (b.bounds.lengthOf(scatter.getData(), dim))
-    return readsAcross(0, dim);
+  if (Value length = b.bounds.lengthOf(scatter.getData(), dim)) {
+    seen.push_back({0, dim});
+    b.bounds.set(op->getResult(0), dim, length);
+  }
   int64_t count = rankOf(scatter.getIndices());
   Value indices = scatter.getIndices();
   bool any = false;
@@ -484,19 +486,33 @@ LogicalResult BoundedOp::visit(ConcatOp concat) {
   Value whole = op->getResult(0);
   SmallVector<Bound> others(b.bounds.of(whole));
   int64_t total = shapeOf(whole)[dim];
-  Value place = b.iota(total, i64), source = place, end, gap;
-  for (Value part : concat.getInputs()) {
-    if (gap && end) {
-      Value isBehind = b.make<LessEqualOp>({end, place});
-      source = b.add(source, b.select(isBehind, gap, b.scalar(0, i64)));
-    }
-    Value length = b.sizeOf(part, dim);
-    gap = b.bounds.lengthOf(part, dim)
-              ? b.sub(b.scalar(double(shapeOf(part)[dim]), i64), length)
-              : Value();
-    end = end ? b.add(end, length) : length;
+  // How much room lies behind all parts that end in front of a place, or there,
+  // is how far behind the place its element is.
+  auto parts = int64_t(concat.getInputs().size());
+  SmallVector<Value> sizes;
+  Integers room;
+  bool hasGaps = false;
+  for (auto [index, part] : llvm::enumerate(concat.getInputs())) {
+    sizes.push_back(b.reshape(b.sizeOf(part, dim), {1}));
+    room.push_back(shapeOf(part)[dim]);
+    hasGaps |= int64_t(index) + 1 != parts && b.bounds.lengthOf(part, dim);
   }
-  if (source != place) {
+  if (llvm::is_contained(sizes, Value()))
+    return failure();
+  Value lengths = b.concat(sizes, 0);
+  Value end = b.reduce(lengths, ReduceKind::Sum, {0}, false);
+  if (hasGaps) {
+    Value zero = b.scalar(0, i64), number = b.iota(parts, i64);
+    Value upTo =
+        b.make<LessEqualOp>({number, b.reshape(number, {parts, 1})});
+    Value ends = b.reduce(b.select(upTo, lengths, zero), ReduceKind::Sum, {1},
+                          false);
+    Value gaps = b.sub(b.integers(room), lengths);
+    Value place = b.iota(total, i64);
+    Value isBehind =
+        b.make<LessEqualOp>({ends, b.reshape(place, {total, 1})});
+    Value source = b.add(place, b.reduce(b.select(isBehind, gaps, zero),
+                                         ReduceKind::Sum, {1}, false));
     source = b.make<MinOp>({source, b.scalar(double(total - 1), i64)});
     whole = source ? b.gather(whole, source, dim) : Value();
   }
@@ -504,6 +520,7 @@ LogicalResult BoundedOp::visit(ConcatOp concat) {
     return failure();
   for (const Bound &bound : others)
     b.bounds.set(whole, bound.dim, bound.length);
+  b.bounds.setMost(end, total);
   b.bounds.set(whole, dim, end);
   replacement = whole;
   return success();

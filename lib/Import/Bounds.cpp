@@ -138,32 +138,48 @@ bool kerf::onnx_import::takesBounded(StringRef domain, StringRef opType) {
       "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub",
       "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
       // rows and products
-      "ArgMax", "ArgMin", "BatchNormalization", "Conv", "CumSum", "Gemm",
-      "LayerNormalization", "LogSoftmax", "MatMul", "ReduceL1", "ReduceL2",
+      "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Conv", "CumSum",
+      "Gemm", "GlobalAveragePool", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "ReduceL1", "ReduceL2",
       "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
       "ReduceProd", "ReduceSum", "ReduceSumSquare", "Softmax", "TopK",
       // shapes and places
       "Compress", "Concat", "ConstantOfShape", "Expand", "Flatten", "Gather",
-      "GatherElements", "GatherND", "NonMaxSuppression", "NonZero", "Range",
-      "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
+      "GatherElements", "GatherND", "NonMaxSuppression", "NonZero", "Pad",
+      "Range", "Reshape", "RoiAlign", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
       "Split", "Squeeze", "Transpose", "Unique", "Unsqueeze"};
   return domain.empty() && known.contains(opType);
 }
 
-static bool areSame(Value a, Value b, unsigned depth) {
-  if (a == b)
-    return true;
-  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
-  constexpr unsigned kDepth = 16;
-  if (!x || !y || depth > kDepth || x->getNumOperands() != y->getNumOperands() ||
-      x->getNumRegions() != 0)
-    return false;
-  return OperationEquivalence::isEquivalentTo(
-      x, y,
-      [&](Value c, Value d) { return success(areSame(c, d, depth + 1)); },
-      nullptr, OperationEquivalence::IgnoreLocations);
-}
+namespace {
+/// Compares what values are computed by; each pair of ops once.
+class SameNumber {
+public:
+  bool areSame(Value a, Value b) {
+    if (a == b)
+      return true;
+    Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+    if (!x || !y || x->getNumOperands() != y->getNumOperands() ||
+        x->getNumRegions() != 0 || depth > kDepth)
+      return false;
+    // Not the same until it is found out: there are no cycles.
+    auto [known, isNew] = pairs.try_emplace({x, y}, false);
+    if (!isNew)
+      return known->second;
+    ++depth;
+    bool result = OperationEquivalence::isEquivalentTo(
+        x, y, [&](Value c, Value d) { return success(areSame(c, d)); }, nullptr,
+        OperationEquivalence::IgnoreLocations);
+    --depth;
+    return pairs[{x, y}] = result;
+  }
+
+private:
+  static constexpr unsigned kDepth = 1000;
+  llvm::DenseMap<std::pair<Operation *, Operation *>, bool> pairs;
+  unsigned depth = 0;
+};
+} // namespace
 
 bool kerf::onnx_import::areSameNumber(Value a, Value b) {
-  return areSame(a, b, 0);
+  return SameNumber().areSame(a, b);
 }

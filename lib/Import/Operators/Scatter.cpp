@@ -106,7 +106,8 @@ static LogicalResult scatterElements(Node &node) {
     return failure();
   if (typeOf(indices).getNumElements() == 0)
     return node.set(data);
-  indices = indicesWithin(node, indices, shapeOf(data)[axis]);
+  indices = indicesWithin(node, indices, shapeOf(data)[axis],
+                          node.bounds.lengthOf(data, axis));
   if (!indices)
     return node.fail();
   return node.set(
