@@ -95,7 +95,7 @@ func.func @bounded_length(%x: tensor<9x4xf32>, %n: tensor<i64>) -> (tensor<9x4xf
 
 // -----
 
-// expected-error @below {{expected pairs of i64 that are not negative}}
+// expected-error @below {{kerf.bounded must be pairs of i64 that are not negative}}
 func.func @bounded_pairs(%x: tensor<9x4xf32>) -> (tensor<9x4xf32> {kerf.bounded = [0]}) {
   return %x : tensor<9x4xf32>
 }

@@ -8,6 +8,7 @@ import itertools
 import sys
 
 import numpy as np
+from onnx import helper
 
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
@@ -24,6 +25,15 @@ def chosen(g, mask, data=DATA):
     """Rows of an input where a mask, an input too, holds: as torch.onnx writes x[mask]."""
     places = g.op("Transpose", g.op("NonZero", g.given(mask)), perm=[1, 0])
     return g.op("GatherND", g.given(data), places)
+
+
+def either(g, mask):
+    """Rows of a mask, or if there are none two others."""
+    x, other = chosen(g, mask), g.given(DATA[:2])
+    empty = g.op("Equal", g.op("Size", x), g.const(np.array(0, I64)))
+    branches = [helper.make_graph([helper.make_node("Identity", [value], [name])], name, [], [helper.make_tensor_value_info(name, 1, None)])
+                for name, value in ((g.name("then"), other), (g.name("else"), x))]
+    return g.op("If", empty, then_branch=branches[0], else_branch=branches[1])
 
 
 def both(build, names=MASKS):
@@ -104,6 +114,8 @@ cases("rows, a dimension more", lambda g, m: g.op("Squeeze", g.op("Unsqueeze", c
 cases("rows, columns of them", lambda g, m: g.op("Slice", chosen(g, m), g.ints(1), g.ints(3), g.ints(1)))
 cases("rows with others beside them", lambda g, m: (lambda x: g.op("Concat", x, g.Neg(x), axis=1))(chosen(g, m)))
 cases("rows behind rows", lambda g, m: (lambda x: g.op("Concat", x, g.given(DATA[:2]), g.Neg(x), axis=0))(chosen(g, m)))
+cases("many behind each other", lambda g, m: (lambda x: g.op("Concat", *[x, g.Neg(x)] * 50, axis=0))(chosen(g, m)))
+cases("one of two", lambda g, m: either(g, m))
 cases("indices", lambda g, m: g.op("Gather", g.given(DATA), g.op("Squeeze", g.op("NonZero", g.given(m)), g.ints(0)), axis=0))
 cases("indices plus one", lambda g, m: g.op("Gather", g.given(random.standard_normal(11).astype(F32)), g.Add(
     g.op("Squeeze", g.op("NonZero", g.given(m)), g.ints(0)), g.ints(2))))
@@ -151,6 +163,12 @@ cases("numbered by threes", lambda g, m: (lambda x: g.op("Range", g.const(np.arr
                                                          g.const(np.array(3, I64))))(chosen(g, m)))
 cases("reshaped by its shape", lambda g, m: (lambda x: g.op("Reshape", x, g.op("Concat", g.op("Slice", g.op("Shape", x), g.ints(0), g.ints(1)),
                                                                                g.ints(2, 2), axis=0)))(chosen(g, m)))
+cases("known among computed", lambda g, m: (lambda x: g.op("Expand", g.op("Reshape", g.op("Range", g.const(np.array(0, I64)), g.op(
+    "Gather", g.op("Shape", x), g.const(np.array(1, I64))), g.const(np.array(1, I64))), g.ints(1, -1)), g.op("Shape", x)))(chosen(g, m)))
+cases("regions", lambda g, m: (lambda n: g.op(
+    "RoiAlign", g.given(random.standard_normal((1, 2, 8, 8)).astype(F32)), g.op("GatherND", g.given(np.abs(DATA)), g.op("Transpose", n, perm=[1, 0])),
+    g.op("Squeeze", g.op("Mul", n, g.const(np.array(0, I64))), g.ints(0)), output_height=2, output_width=2, sampling_ratio=2))(
+    g.op("NonZero", g.given(m))))
 cases("last row", lambda g, m: g.op("Gather", chosen(g, m), g.const(np.array(-1, I64)), axis=0), ("some", "all", "last"))
 for start, end in ((0, 3), (2, 100), (0, -1), (-2, 100), (1, -1)):
     cases(f"rows from {start} to {end}", lambda g, m, s=start, e=end: g.op("Slice", chosen(g, m), g.ints(s), g.ints(e), g.ints(0)))

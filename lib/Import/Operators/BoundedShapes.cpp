@@ -76,6 +76,10 @@ LogicalResult kerf::onnx_import::reshapeBounded(Node &node, bool allowZero) {
     for (const Bound &bound : node.bounds.of(x))
       if (!size && areSameNumber(bound.length, number))
         size = shapeOf(x)[bound.dim];
+    if (!size && !node.bounds.most(number)) { // reports it
+      (void)node.constantIntegers(1);
+      return failure();
+    }
     if (!size)
       size = -1;
     if (*size == -1) {

@@ -69,6 +69,7 @@ private:
   KernelPlan &plan;
   Splits &splits;
   std::set<std::pair<void *, IndexVec>> visited;
+  size_t mostVisits = 0;
   DenseMap<Operation *, int64_t> visits;
   /// Atoms on which it depends which element is read, or what is computed: a
   /// reshape of a dense operand makes others, which cancel. Known once the walk
@@ -255,7 +256,12 @@ bool Walk::visitWhole(Operation *op, ArrayRef<Index> index) {
 bool Walk::visit(Value value, ArrayRef<Index> index) {
   if (!visited.insert({value.getAsOpaquePointer(), IndexVec(index)}).second)
     return true;
-  if (visited.size() > 16 * plan.ops.size() + 64)
+  if (!mostVisits) {
+    mostVisits = 64; // and what a concatenation of many parts reads
+    for (Operation *each : plan.ops)
+      mostVisits += 16 + each->getNumOperands();
+  }
+  if (visited.size() > mostVisits)
     return refuse("values are used at too many indices");
   Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op)) {
