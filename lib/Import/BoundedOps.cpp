@@ -176,9 +176,9 @@ private:
           return joinsFixed(factors[0]);
         const Factor &factor = rule.factors[factors[0]];
         if (factor.kind == FactorKind::Reduction &&
-            failed(fill(number, int64_t(dim), lengths[factors[0]],
-                        identityOf(factor.reduction,
-                                   elementOf(operand.get())))))
+            failed(
+                fill(number, int64_t(dim), lengths[factors[0]],
+                     identityOf(factor.reduction, elementOf(operand.get())))))
           return failure();
       }
     }
@@ -230,9 +230,8 @@ private:
     seen.push_back({0, last});
     Type element = elementOf(x());
     // NaN is larger than every number, and of equal elements the first counts.
-    Attribute behind = identityOf(top.getSmallest() ? ReductionKind::Min
-                                                   : ReductionKind::Max,
-                                 element);
+    Attribute behind = identityOf(
+        top.getSmallest() ? ReductionKind::Min : ReductionKind::Max, element);
     if (auto type = dyn_cast<FloatType>(element); type && top.getSmallest())
       behind = FloatAttr::get(type, APFloat::getNaN(type.getFloatSemantics()));
     return fill(0, last, length, behind);
@@ -245,10 +244,10 @@ private:
     if (arg.getLast())
       return readsAcross(0, dim);
     seen.push_back({0, dim});
-    return fill(0, dim, length,
-                identityOf(arg.getMin() ? ReductionKind::Min
-                                        : ReductionKind::Max,
-                           elementOf(x())));
+    return fill(
+        0, dim, length,
+        identityOf(arg.getMin() ? ReductionKind::Min : ReductionKind::Max,
+                   elementOf(x())));
   }
   template <typename Op> LogicalResult visitSoftmax(Op softmax) {
     auto dim = int64_t(softmax.getDim());
@@ -257,8 +256,7 @@ private:
       return success();
     seen.push_back({0, dim});
     b.bounds.set(op->getResult(0), dim, length);
-    return fill(0, dim, length,
-                identityOf(ReductionKind::Max, elementOf(x())));
+    return fill(0, dim, length, identityOf(ReductionKind::Max, elementOf(x())));
   }
   LogicalResult visit(SoftmaxOp softmax) { return visitSoftmax(softmax); }
   LogicalResult visit(LogSoftmaxOp softmax) { return visitSoftmax(softmax); }
@@ -282,7 +280,8 @@ LogicalResult BoundedOp::visit(ReshapeOp reshape) {
     Integers left, right;
     int64_t sizeLeft = 1, sizeRight = 1;
     do {
-      bool takesLeft = j == to.size() || (i < from.size() && sizeLeft <= sizeRight);
+      bool takesLeft =
+          j == to.size() || (i < from.size() && sizeLeft <= sizeRight);
       if (takesLeft) {
         sizeLeft *= from[i];
         left.push_back(int64_t(i++));
@@ -503,14 +502,12 @@ LogicalResult BoundedOp::visit(ConcatOp concat) {
   Value end = b.reduce(lengths, ReduceKind::Sum, {0}, false);
   if (hasGaps) {
     Value zero = b.scalar(0, i64), number = b.iota(parts, i64);
-    Value upTo =
-        b.make<LessEqualOp>({number, b.reshape(number, {parts, 1})});
-    Value ends = b.reduce(b.select(upTo, lengths, zero), ReduceKind::Sum, {1},
-                          false);
+    Value upTo = b.make<LessEqualOp>({number, b.reshape(number, {parts, 1})});
+    Value ends =
+        b.reduce(b.select(upTo, lengths, zero), ReduceKind::Sum, {1}, false);
     Value gaps = b.sub(b.integers(room), lengths);
     Value place = b.iota(total, i64);
-    Value isBehind =
-        b.make<LessEqualOp>({ends, b.reshape(place, {total, 1})});
+    Value isBehind = b.make<LessEqualOp>({ends, b.reshape(place, {total, 1})});
     Value source = b.add(place, b.reduce(b.select(isBehind, gaps, zero),
                                          ReduceKind::Sum, {1}, false));
     source = b.make<MinOp>({source, b.scalar(double(total - 1), i64)});
@@ -595,8 +592,8 @@ std::optional<SmallVector<Value>> GraphBuilder::numbersOf(Value x) {
           return std::nullopt;
         SmallVector<Value> result;
         for (int64_t i = 0; i < count; ++i)
-          result.push_back((*inner)[each.getStarts()[0] +
-                                    i * each.getStrides()[0]]);
+          result.push_back(
+              (*inner)[each.getStarts()[0] + i * each.getStrides()[0]]);
         return result;
       })
       .Case<GatherOp>([&](GatherOp each) -> Numbers {

@@ -73,8 +73,7 @@ std::optional<int64_t> Bounds::most(Value number) const {
   return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
       .Case<ReshapeOp, BroadcastOp, SliceOp>([&](auto) { return x[0]; })
       .Case<CastOp>([&](CastOp cast) -> std::optional<int64_t> {
-        if (!isa<IntegerType>(
-                cast.getX().getType().getElementType()))
+        if (!isa<IntegerType>(cast.getX().getType().getElementType()))
           return std::nullopt;
         return x[0];
       })
@@ -88,7 +87,8 @@ std::optional<int64_t> Bounds::most(Value number) const {
         return result;
       })
       // A number that is smaller than a length may still be negative.
-      .Case<MinOp>([&](auto) { return x[0] && x[1] ? smaller() : std::nullopt; })
+      .Case<MinOp>(
+          [&](auto) { return x[0] && x[1] ? smaller() : std::nullopt; })
       .Case<MulOp>([&](auto) {
         return both([](int64_t a, int64_t b, int64_t &result) {
           return llvm::MulOverflow(a, b, result);
@@ -139,14 +139,15 @@ bool kerf::onnx_import::takesBounded(StringRef domain, StringRef opType) {
       "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
       // rows and products
       "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Conv", "CumSum",
-      "Gemm", "GlobalAveragePool", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "ReduceL1", "ReduceL2",
-      "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-      "ReduceProd", "ReduceSum", "ReduceSumSquare", "Softmax", "TopK",
+      "Gemm", "GlobalAveragePool", "LayerNormalization", "LogSoftmax", "MatMul",
+      "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+      "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+      "ReduceSumSquare", "Softmax", "TopK",
       // shapes and places
       "Compress", "Concat", "ConstantOfShape", "Expand", "Flatten", "Gather",
       "GatherElements", "GatherND", "NonMaxSuppression", "NonZero", "Pad",
-      "Range", "Reshape", "RoiAlign", "ScatterElements", "ScatterND", "Shape", "Size", "Slice",
-      "Split", "Squeeze", "Transpose", "Unique", "Unsqueeze"};
+      "Range", "Reshape", "RoiAlign", "ScatterElements", "ScatterND", "Shape",
+      "Size", "Slice", "Split", "Squeeze", "Transpose", "Unique", "Unsqueeze"};
   return domain.empty() && known.contains(opType);
 }
 

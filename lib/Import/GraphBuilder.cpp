@@ -268,8 +268,7 @@ static PartlyKnown partlyKnown(Value x) {
       .Case<SliceOp>([&](SliceOp each) {
         PartlyKnown all = partlyKnown(each.getX()), result;
         for (int64_t i = 0; i < count; ++i)
-          result.push_back(
-              all[each.getStarts()[0] + i * each.getStrides()[0]]);
+          result.push_back(all[each.getStarts()[0] + i * each.getStrides()[0]]);
         return result;
       })
       .Case<GatherOp>([&](GatherOp each) {

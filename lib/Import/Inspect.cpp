@@ -54,8 +54,8 @@ struct Largest {
 
 static llvm::StringMap<Largest> largestOutputs(ModuleOp module) {
   llvm::StringMap<Largest> result;
-  auto main = module ? module.lookupSymbol<func::FuncOp>("main")
-                     : func::FuncOp();
+  auto main =
+      module ? module.lookupSymbol<func::FuncOp>("main") : func::FuncOp();
   for (unsigned i = 0; main && i < main.getNumResults(); ++i) {
     auto bounded = main.getResultAttrOfType<ArrayAttr>(i, kBoundedAttr);
     auto name = main.getResultAttrOfType<StringAttr>(i, kNameAttr);

@@ -17,8 +17,9 @@ using Proto = onnx::AttributeProto;
 
 Node::Node(Importer &importer, const onnx::NodeProto &proto, const Scope &scope,
            std::string name, int64_t opset)
-    : GraphBuilder(importer.ops, importer.files(), importer.bounds), importer(importer),
-      proto(proto), scope(scope), name(std::move(name)), opset(opset) {
+    : GraphBuilder(importer.ops, importer.files(), importer.bounds),
+      importer(importer), proto(proto), scope(scope), name(std::move(name)),
+      opset(opset) {
   outputs.resize(proto.output_size());
 }
 

@@ -7,8 +7,8 @@ using namespace kerf;
 using namespace kerf::interpret;
 using namespace mlir;
 
-std::vector<Tensor>
-kerf::interpret::modelOutputs(func::FuncOp function, ArrayRef<Tensor> results) {
+std::vector<Tensor> kerf::interpret::modelOutputs(func::FuncOp function,
+                                                  ArrayRef<Tensor> results) {
   std::vector<Tensor> outputs;
   for (auto [number, whole] : llvm::enumerate(results)) {
     auto index = static_cast<unsigned>(number);

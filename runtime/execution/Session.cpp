@@ -335,8 +335,7 @@ void Session::trimOutputs() {
         (!leads() && state->outputs[i]->bytes > SessionLink::smallBytes))
       continue;
     Shape shape = boundedShape(tensor), origin(shape.size(), 0);
-    std::vector<char> dense(
-        static_cast<size_t>(numBytes(shape, tensor.dtype)));
+    std::vector<char> dense(static_cast<size_t>(numBytes(shape, tensor.dtype)));
     if (dense.empty())
       continue;
     makeBoxCopy(tensor.globalShape, origin, shape, origin, shape,
@@ -577,9 +576,8 @@ int64_t Session::outputNumber(int64_t index) const {
 std::pair<const void *, size_t> Session::output(int64_t index) const {
   int64_t number = outputNumber(index);
   const GlobalTensor &tensor = state->package->manifest.outputs[number];
-  return {
-      state->outputs[number]->data,
-      static_cast<size_t>(numBytes(boundedShape(tensor), tensor.dtype))};
+  return {state->outputs[number]->data,
+          static_cast<size_t>(numBytes(boundedShape(tensor), tensor.dtype))};
 }
 
 Shape Session::outputShape(int64_t index) const {

@@ -150,8 +150,9 @@ int32_t kerf_package_output_is_bounded(const kerf_package_t *package,
   if (index < 0 || static_cast<size_t>(index) >= numbers.size())
     return 0;
   const auto &bounded = m.outputs[numbers[index]].bounded;
-  return std::any_of(bounded.begin(), bounded.end(),
-                     [&](const GlobalTensor::Bound &b) { return b.dim == dim; });
+  return std::any_of(
+      bounded.begin(), bounded.end(),
+      [&](const GlobalTensor::Bound &b) { return b.dim == dim; });
 }
 
 int32_t kerf_package_num_parameters(const kerf_package_t *package) {

@@ -158,7 +158,8 @@ public:
       known[name] = index;
   }
   void step(const Program &) override { program.step(); }
-  std::vector<Piece> output(const kerf_tensor_info_t &, int32_t index) override {
+  std::vector<Piece> output(const kerf_tensor_info_t &,
+                            int32_t index) override {
     kerf_tensor_info_t info = program.outputs()[index];
     return {wholePiece(
         info, toNumbers(program.output(index), info.dtype,

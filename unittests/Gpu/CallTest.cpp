@@ -263,12 +263,11 @@ void checkGreedySuppress(int64_t outer, int64_t rows, float threshold) {
   std::vector<std::string> types = {
       bufferOf(outer * rows * 4, "f32"), bufferOf(outer * rows, "i1"),
       bufferOf(1, "f32"), bufferOf(outer * rows, "i1")};
-  std::string text = "exec.greedy_suppress 0 \"\" outer " +
-                     std::to_string(outer) + " rows " + std::to_string(rows) +
-                     operand("boxes", 0, types[0]) +
-                     operand("candidates", 1, types[1]) +
-                     operand("threshold", 2, types[2]) +
-                     operand("dst", 3, types[3]);
+  std::string text =
+      "exec.greedy_suppress 0 \"\" outer " + std::to_string(outer) + " rows " +
+      std::to_string(rows) + operand("boxes", 0, types[0]) +
+      operand("candidates", 1, types[1]) + operand("threshold", 2, types[2]) +
+      operand("dst", 3, types[3]);
   std::vector<float> limit = {threshold};
   auto got = runCall<uint8_t>(
       text, types, {bytesOf(boxes), bytesOf(candidates), bytesOf(limit)},
@@ -282,10 +281,9 @@ void checkGreedySuppress(int64_t outer, int64_t rows, float threshold) {
     for (int64_t axis = 0; axis < 2; ++axis) {
       const float *x = boxes.data() + 4 * a + axis,
                   *y = boxes.data() + 4 * b + axis;
-      common *= std::max(0.0, double(std::min(std::max(x[0], x[2]),
-                                              std::max(y[0], y[2]))) -
-                                  std::max(std::min(x[0], x[2]),
-                                           std::min(y[0], y[2])));
+      common *= std::max(
+          0.0, double(std::min(std::max(x[0], x[2]), std::max(y[0], y[2]))) -
+                   std::max(std::min(x[0], x[2]), std::min(y[0], y[2])));
     }
     return common == 0 ? 0 : common / (area[0] + area[1] - common);
   };

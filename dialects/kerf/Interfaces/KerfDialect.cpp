@@ -61,7 +61,8 @@ static constexpr KnownAttribute kKnown[] = {
     {kSampleRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kIgnoreIndexAttr, OnArgument, isInteger, "an i64"},
     {kParameterAttr, OnArgument, isUnit, "a unit"},
-    {kBoundedAttr, OnResult | OnOp, arePairs, "pairs of i64 that are not negative"},
+    {kBoundedAttr, OnResult | OnOp, arePairs,
+     "pairs of i64 that are not negative"},
     {kLengthAttr, OnResult | OnOp, isUnit, "a unit"},
     {kFilesAttr, OnModule, areFiles, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
@@ -91,10 +92,8 @@ LogicalResult KerfDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   return success();
 }
 
-LogicalResult
-KerfDialect::verifyRegionResultAttribute(Operation *op, unsigned,
-                                         unsigned index,
-                                         NamedAttribute attribute) {
+LogicalResult KerfDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
   if (failed(checkKnown(op, attribute, OnResult, kKnown)))
     return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);
@@ -108,9 +107,9 @@ KerfDialect::verifyRegionResultAttribute(Operation *op, unsigned,
   for (size_t i = 0; i < numbers.size(); i += 2) {
     int64_t dim = numbers[i], length = numbers[i + 1];
     if (type && dim >= type.getRank())
-      return op->emitError() << kBoundedAttr << " of result " << index
-                             << " names dimension " << dim
-                             << ", but the result is " << type;
+      return op->emitError()
+             << kBoundedAttr << " of result " << index << " names dimension "
+             << dim << ", but the result is " << type;
     auto known = length < static_cast<int64_t>(types.size())
                      ? dyn_cast<RankedTensorType>(types[length])
                      : RankedTensorType();

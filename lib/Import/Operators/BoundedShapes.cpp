@@ -159,9 +159,10 @@ static Value clamped(Node &node, Value at, Value length) {
   Value zero = node.scalar(0, i64);
   auto known = constantOf(node, at);
   if (known && *known < 0)
-    at = node.add(length, node.scalar(double(std::max<int64_t>(
-                                         *known, -(int64_t(1) << 47))),
-                                     i64));
+    at = node.add(
+        length,
+        node.scalar(double(std::max<int64_t>(*known, -(int64_t(1) << 47))),
+                    i64));
   else if (!known && !node.bounds.most(at))
     at = node.select(node.make<LessOp>({at, zero}), node.add(at, length), at);
   return node.make<MinOp>({node.make<MaxOp>({at, zero}), length});
@@ -185,8 +186,7 @@ static Value sliceBetween(Node &node, Value x, int64_t axis, Value start,
   Value result;
   if (first && *first == 0) {
     // The front of what there is: its places stay.
-    length = last || !node.bounds.most(end) ||
-                     *node.bounds.most(end) > size ||
+    length = last || !node.bounds.most(end) || *node.bounds.most(end) > size ||
                      node.bounds.lengthOf(x, axis)
                  ? clamped(node, end, length)
                  : end;
@@ -202,8 +202,7 @@ static Value sliceBetween(Node &node, Value x, int64_t axis, Value start,
     Value from = clamped(node, start, length), to = clamped(node, end, length);
     if (!from || !to)
       return {};
-    length =
-        node.make<MaxOp>({node.sub(to, from), node.scalar(0, i64)});
+    length = node.make<MaxOp>({node.sub(to, from), node.scalar(0, i64)});
     Value place = node.make<MinOp>({node.add(node.iota(size, i64), from),
                                     node.scalar(double(size - 1), i64)});
     result = node.gather(node.whole(x), place, axis);
@@ -223,7 +222,8 @@ LogicalResult kerf::onnx_import::sliceBounded(Node &node) {
   Value x = node.in(0);
   auto starts = numbersAt(node, 1), ends = numbersAt(node, 2);
   for (size_t index : {1, 2}) // an option makes it known
-    for (Value number : (index == 1 ? starts : ends).value_or(SmallVector<Value>()))
+    for (Value number :
+         (index == 1 ? starts : ends).value_or(SmallVector<Value>()))
       if (!constantOf(node, number) && !node.bounds.most(number) &&
           !steeringInputs(number).empty())
         return node.constantIntegers(index) ? success() : failure();
@@ -273,8 +273,8 @@ LogicalResult kerf::onnx_import::rangeBounded(Node &node) {
   (void)node.integer("stash_type", 1);
   if (!start || !delta || !limit)
     return failure();
-  auto most = limit->size() == 1 ? node.bounds.most(limit->front())
-                                 : std::nullopt;
+  auto most =
+      limit->size() == 1 ? node.bounds.most(limit->front()) : std::nullopt;
   if (!most) {
     (void)node.constantReal(1); // reports it
     return node.failed ? failure() : node.fail();
@@ -288,8 +288,8 @@ LogicalResult kerf::onnx_import::rangeBounded(Node &node) {
   Value length = limit->front();
   if (first != 0 || step != 1) {
     length = node.add(length, double(step - 1 - first));
-    length = node.dividedBy(
-        node.make<MaxOp>({length, node.scalar(0, i64)}), step);
+    length =
+        node.dividedBy(node.make<MaxOp>({length, node.scalar(0, i64)}), step);
   }
   int64_t size = std::max<int64_t>(
       2, (std::max<int64_t>(*most - first, 0) + step - 1) / step);

@@ -32,9 +32,10 @@ static Value choose(Node &node, Value condition, Value a, Value b) {
   Value one = node.whole(a), other = node.whole(b);
   SmallVector<Bound> bounds;
   for (int64_t d = 0; d < rankOf(a) && one && other; ++d) {
-    Value known = node.bounds.lengthOf(a, d), second = node.bounds.lengthOf(b, d);
-    bool isSame = known && second ? areSameNumber(known, second)
-                                  : !known && !second;
+    Value known = node.bounds.lengthOf(a, d),
+          second = node.bounds.lengthOf(b, d);
+    bool isSame =
+        known && second ? areSameNumber(known, second) : !known && !second;
     int64_t sizes[] = {shapeOf(a)[d], shapeOf(b)[d]};
     if (isSame && sizes[0] == sizes[1]) {
       if (known)
@@ -49,9 +50,9 @@ static Value choose(Node &node, Value condition, Value a, Value b) {
         continue;
       high[d] = most - shapeOf(*each)[d];
       *each = node.make<PadOp>(
-          {*each}, {node.i64s("low", low), node.i64s("high", high),
-                    node.ops.getNamedAttr("value",
-                                          node.number(0, elementOf(a)))});
+          {*each},
+          {node.i64s("low", low), node.i64s("high", high),
+           node.ops.getNamedAttr("value", node.number(0, elementOf(a)))});
     }
     Value length = node.select(condition, node.sizeOf(a, d), node.sizeOf(b, d));
     if (!length)

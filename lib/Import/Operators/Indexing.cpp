@@ -44,13 +44,13 @@ static LogicalResult checkIndices(Node &node, Value indices, int64_t size) {
   return success();
 }
 
-Value kerf::onnx_import::indicesWithin(Node &node, Value indices,
-                                       int64_t size, Value length) {
+Value kerf::onnx_import::indicesWithin(Node &node, Value indices, int64_t size,
+                                       Value length) {
   if (!indices || failed(checkIndices(node, indices, size)))
     return {};
   if (length) {
-    Value isNegative = node.make<LessOp>(
-        {indices, node.scalar(0, elementOf(indices))});
+    Value isNegative =
+        node.make<LessOp>({indices, node.scalar(0, elementOf(indices))});
     indices = node.select(isNegative, node.add(indices, length), indices);
     if (!indices)
       return {};
@@ -191,8 +191,8 @@ static LogicalResult gatherND(Node &node) {
       return node.unsupported("operator GatherND of a tensor with several "
                               "dimensions whose size is known only when the "
                               "program runs");
-  return node.set(gatherRows(node, node.reshape(node.whole(data), shape),
-                             linear, batch));
+  return node.set(
+      gatherRows(node, node.reshape(node.whole(data), shape), linear, batch));
 }
 
 static LogicalResult oneHot(Node &node) {

@@ -226,9 +226,8 @@ Value kerf::onnx_import::sortKeys(Node &node, Value x) {
     // With its first bit flipped a number without sign is in the order of
     // those with one.
     Type i64 = node.ops.getI64Type();
-    x = node.add(
-        node.cast(x, i64),
-        node.scalar(double(std::numeric_limits<int64_t>::min()), i64));
+    x = node.add(node.cast(x, i64),
+                 node.scalar(double(std::numeric_limits<int64_t>::min()), i64));
   }
   return x ? node.cast(x, indexedType(node, elementOf(x))) : x;
 }
@@ -270,10 +269,10 @@ static LogicalResult topK(Node &node) {
   if (!indices)
     return node.fail();
   if (computed)
-    node.bounds.set(indices, rankOf(x) - 1,
-                    node.make<MinOp>({computed,
-                                      node.scalar(double(k),
-                                                  node.ops.getI64Type())}));
+    node.bounds.set(
+        indices, rankOf(x) - 1,
+        node.make<MinOp>(
+            {computed, node.scalar(double(k), node.ops.getI64Type())}));
   Integers back = lastToAxis(*axis, rankOf(x));
   Value values = gatherRows(node, rows, indices, rankOf(x) - 1);
   if (!values || failed(node.set(0, node.transpose(values, back))))

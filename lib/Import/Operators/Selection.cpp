@@ -68,8 +68,7 @@ Value kerf::onnx_import::placesOf(Node &node, Value mask, int64_t most) {
         {mask, node.splat({least - count}, 0, node.ops.getI1Type())}, 0);
   int64_t size = std::max(std::min(count, most), least);
   Type i64 = node.ops.getI64Type();
-  Value length =
-      node.reduce(node.cast(mask, i64), ReduceKind::Sum, {0}, false);
+  Value length = node.reduce(node.cast(mask, i64), ReduceKind::Sum, {0}, false);
   Value places = node.make<TopKOp>({node.cast(mask, node.ops.getI32Type())},
                                    {node.i64("k", size)});
   if (!length || !places)

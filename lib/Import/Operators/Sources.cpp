@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
-#include "BoundedShapes.h"
 #include "../Importer.h"
+#include "BoundedShapes.h"
 
 #include <cmath>
 
@@ -149,8 +149,7 @@ static double stepsBetween(int64_t start, int64_t limit, int64_t delta) {
 static LogicalResult range(Node &node) {
   if (failed(node.arity(3, 3)))
     return failure();
-  if (!node.elements(node.in(1)) &&
-      elementOf(node.in(1)).isSignlessInteger(64))
+  if (!node.elements(node.in(1)) && elementOf(node.in(1)).isSignlessInteger(64))
     return rangeBounded(node);
   auto start = node.constantReal(0), limit = node.constantReal(1),
        delta = node.constantReal(2);

@@ -38,8 +38,7 @@ static Value cornersOf(Node &node, Value boxes) {
   for (int64_t axis : {1, 0}) {
     Value centre = node.slice(boxes, 2, axis, 1);
     Value size = node.slice(boxes, 2, axis + 2, 1);
-    Value half =
-        node.mul(node.make<MaxOp>({size, node.scalar(0, f32)}), 0.5);
+    Value half = node.mul(node.make<MaxOp>({size, node.scalar(0, f32)}), 0.5);
     low.push_back(node.sub(centre, half));
     high.push_back(node.add(centre, half));
   }
@@ -72,7 +71,8 @@ static std::optional<Suppression> read(Node &node) {
   s.boxes = shapeOf(scores)[2];
   for (auto [value, dim] : {std::pair(boxes, 1), std::pair(scores, 2)})
     for (const Bound &bound : node.bounds.of(value)) {
-      if (bound.dim != dim || (s.length && !areSameNumber(s.length, bound.length))) {
+      if (bound.dim != dim ||
+          (s.length && !areSameNumber(s.length, bound.length))) {
         (void)node.unsupported("operator NonMaxSuppression of a number of "
                                "batches or classes that is known only when the "
                                "program runs",
@@ -86,7 +86,8 @@ static std::optional<Suppression> read(Node &node) {
   s.scores = node.whole(node.cast(scores, f32));
   if (s.length) {
     Value lowest = node.scalar(-std::numeric_limits<double>::infinity(), f32);
-    s.scores = node.select(node.within(s.scores, 2, s.length), s.scores, lowest);
+    s.scores =
+        node.select(node.within(s.scores, 2, s.length), s.scores, lowest);
   }
   s.corners = node.whole(node.cast(boxes, f32));
   s.most = s.boxes;
@@ -131,24 +132,24 @@ static LogicalResult nonMaxSuppression(Node &node) {
     candidates = least ? node.make<LessOp>({least, scores}) : Value();
   }
   if (s->length && candidates)
-    candidates = node.make<AndOp>(
-        {candidates, node.make<LessOp>({order, s->length})});
-  Value threshold =
-      node.has(3) ? numberAt(node, 3, f32) : node.scalar(0, f32);
+    candidates =
+        node.make<AndOp>({candidates, node.make<LessOp>({order, s->length})});
+  Value threshold = node.has(3) ? numberAt(node, 3, f32) : node.scalar(0, f32);
   Value kept = node.make<GreedySuppressOp>({boxes, candidates, threshold});
   if (!kept)
     return node.fail();
   // The first of each class, where fewer are wanted than there can be.
   Value chosen = order;
   if (s->most < s->boxes || s->limit) {
-    Value counts = node.reduce(node.cast(kept, i64), ReduceKind::Sum, {2}, true);
+    Value counts =
+        node.reduce(node.cast(kept, i64), ReduceKind::Sum, {2}, true);
     if (s->limit)
       counts = node.make<MinOp>({counts, s->limit});
-    Value first = node.make<TopKOp>({node.cast(kept, i32)},
-                                    {node.i64("k", s->most)});
+    Value first =
+        node.make<TopKOp>({node.cast(kept, i32)}, {node.i64("k", s->most)});
     chosen = first ? gatherRows(node, order, first, 2) : Value();
-    kept = counts ? node.make<LessOp>({node.iota(s->most, i64), counts})
-                  : Value();
+    kept =
+        counts ? node.make<LessOp>({node.iota(s->most, i64), counts}) : Value();
   }
   int64_t total = rows * s->most;
   Value places = kept && chosen
@@ -158,10 +159,9 @@ static LogicalResult nonMaxSuppression(Node &node) {
     return node.fail();
   auto number = [&](int64_t value) { return node.scalar(double(value), i64); };
   Value row = node.div(places, number(s->most));
-  Value columns[] = {
-      node.div(row, number(s->classes)),
-      node.make<RemOp>({row, number(s->classes)}),
-      node.gather(node.reshape(chosen, {total}), places, 0)};
+  Value columns[] = {node.div(row, number(s->classes)),
+                     node.make<RemOp>({row, number(s->classes)}),
+                     node.gather(node.reshape(chosen, {total}), places, 0)};
   SmallVector<Value> parts;
   for (Value column : columns)
     parts.push_back(node.reshape(column, {shapeOf(places)[0], 1}));

@@ -74,8 +74,7 @@ static std::optional<Classes> classesOf(Node &node, Value rows) {
     if (column + 1 != width)
       keys = node.gather(keys, order, 0);
     Value next = node.make<TopKOp>(
-        {sortKeys(node, keys)},
-        {node.i64("k", count), node.unit("smallest")});
+        {sortKeys(node, keys)}, {node.i64("k", count), node.unit("smallest")});
     order = column + 1 == width ? next : node.gather(order, next, 0);
     if (!order)
       return std::nullopt;
@@ -103,16 +102,15 @@ static std::optional<Classes> classesOf(Node &node, Value rows) {
   Classes classes;
   classes.number = starts ? node.bounds.lengthOf(starts, 0) : Value();
   classes.firsts = starts ? node.gather(order, starts, 0) : Value();
-  classes.ofRows =
-      written(node, ScatterKind::Set, count, order, ofSorted);
+  classes.ofRows = written(node, ScatterKind::Set, count, order, ofSorted);
   Value ones = node.splat({count}, 1, i64);
   if (!starts || !ofSorted)
     return std::nullopt;
   int64_t most = shapeOf(starts)[0];
   Value counted = ofSorted; // rows that are not there count nothing
   if (length)
-    ones = node.select(node.within(order, 0, length), ones,
-                       node.scalar(0, i64));
+    ones =
+        node.select(node.within(order, 0, length), ones, node.scalar(0, i64));
   classes.members = written(node, ScatterKind::Add, most, counted, ones);
   if (!classes.firsts || !classes.ofRows || !classes.members)
     return std::nullopt;
@@ -173,17 +171,17 @@ static LogicalResult uniqueComputed(Node &node, bool sorted) {
   int64_t width = typeOf(x).getNumElements() / count;
   constexpr int64_t kWidest = 64;
   if (width > kWidest)
-    return node.unsupported(
-        "operator Unique of computed slices of more than " + Twine(kWidest) +
-            " elements",
-        "each element of a slice is a pass of sorting");
+    return node.unsupported("operator Unique of computed slices of more than " +
+                                Twine(kWidest) + " elements",
+                            "each element of a slice is a pass of sorting");
   Integers toFront{axis};
   for (int64_t d = 0; d < rankOf(x); ++d)
     if (d != axis)
       toFront.push_back(d);
   Value rows = node.reshape(node.transpose(x, toFront), {count, width});
   auto classes = rows ? classesOf(node, rows) : std::nullopt;
-  if (!classes || (!sorted && failed(inOrderOfOccurrence(node, *classes, count))))
+  if (!classes ||
+      (!sorted && failed(inOrderOfOccurrence(node, *classes, count))))
     return node.fail();
   Value further[] = {classes->firsts, classes->ofRows, classes->members};
   for (size_t index = 1; index < node.outputs.size(); ++index)

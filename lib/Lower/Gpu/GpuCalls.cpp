@@ -296,6 +296,7 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
 bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
   return cuda::productWithEpilogueKernel(call) ||
          isa<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
-             exec::GreedySuppressOp, exec::MaxPoolGradientOp, exec::AvgPoolGradientOp,
-             exec::AttentionOp, exec::AttentionGradientOp>(call.getOperation());
+             exec::GreedySuppressOp, exec::MaxPoolGradientOp,
+             exec::AvgPoolGradientOp, exec::AttentionOp,
+             exec::AttentionGradientOp>(call.getOperation());
 }

@@ -75,8 +75,8 @@ private:
   void barrier() { mlir::gpu::BarrierOp::create(b.ops, b.loc); }
   /// Over the boxes of the row from `from` on.
   void loop(V from, int64_t step, llvm::function_ref<void(V)> body) {
-    auto loop = scf::ForOp::create(b.ops, b.loc, from, constant(rows),
-                                   constant(step));
+    auto loop =
+        scf::ForOp::create(b.ops, b.loc, from, constant(rows), constant(step));
     OpBuilder::InsertionGuard guard(b.ops);
     b.ops.setInsertionPointToStart(loop.getBody());
     body(loop.getInductionVar());
@@ -93,14 +93,14 @@ private:
   Box load(V i) {
     V row = b.CreateMul(b.CreateAdd(first, i), constant(4));
     auto corner = [&](int64_t at) {
-      return b.CreateLoad(
-          number, b.gep(number, boxes, b.CreateAdd(row, constant(at))), 0,
-          true);
+      return b.CreateLoad(number,
+                          b.gep(number, boxes, b.CreateAdd(row, constant(at))),
+                          0, true);
     };
     V ya = corner(0), xa = corner(1), yb = corner(2), xb = corner(3);
     Box box{lower(ya, yb), lower(xa, xb), larger(ya, yb), larger(xa, xb), V()};
-    box.area =
-        b.CreateFMul(b.CreateFSub(box.x1, box.x0), b.CreateFSub(box.y1, box.y0));
+    box.area = b.CreateFMul(b.CreateFSub(box.x1, box.x0),
+                            b.CreateFSub(box.y1, box.y0));
     return box;
   }
 

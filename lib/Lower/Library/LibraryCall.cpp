@@ -175,8 +175,9 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 
 /// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
-  bool anyRank = isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp,
-                     nn::GreedySuppressOp>(op);
+  bool anyRank =
+      isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp, nn::GreedySuppressOp>(
+          op);
   LibraryCall call;
   call.anchor = op;
   call.result = op->getResult(0);

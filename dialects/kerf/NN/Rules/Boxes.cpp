@@ -27,8 +27,7 @@ LogicalResult GreedySuppressOp::inferReturnTypes(
 /// Rows are independent of each other.
 ShardingRule GreedySuppressOp::getShardingRule() {
   ShardingRule rule = replicatedShardingRule(getOperation());
-  for (auto [d, size] :
-       llvm::enumerate(shapeOf(getCandidates()).drop_back()))
+  for (auto [d, size] : llvm::enumerate(shapeOf(getCandidates()).drop_back()))
     if (size != 1)
       rule.operands[0][d] = rule.operands[1][d] = rule.results[0][d] =
           DimFactors{rule.addFactor(size)};
