@@ -15,7 +15,7 @@
 
 #include "kerf/Format/ClosestName.h"
 #include "kerf/Format/StepScalars.h"
-#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/DescribeType.h"
 #include "kerf/Support/NarrowTypes.h"
@@ -74,6 +74,11 @@ FailureOr<Value> LossBuilder::findPrediction() {
       names.push_back(name.getValue().str());
       continue;
     }
+    if (step.main.getResultAttr(index, kBoundedAttr))
+      return step.request("option loss: the size of output '" +
+                          spec.prediction +
+                          "' is known only when the program runs; a loss of "
+                          "its elements must be in the model (output(LOSS))");
     Value value = step.terminator()->getOperand(index);
     if (!isa<RankedTensorType>(value.getType()) ||
         !isComputedFloat(typeOf(value).getElementType()))

@@ -241,6 +241,11 @@ void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
     return;
   }
   auto shape = bindShape(info, /*input=*/false);
+  // What is computed is at most what the value has room for.
+  if (shape && shape->size() == shapeOf(value).size())
+    for (const Bound &bound : bounds.of(value))
+      if ((*shape)[bound.dim] <= shapeOf(value)[bound.dim])
+        (*shape)[bound.dim] = shapeOf(value)[bound.dim];
   if (!shape || ArrayRef<int64_t>(*shape) == shapeOf(value) ||
       llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
     return;
@@ -430,6 +435,16 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
       if (isSequence(input))
         (void)node.error("input " + Twine(index) + " of " + proto.op_type() +
                          " is a sequence, expected a tensor");
+  if (!takesBounded(domain, proto.op_type()))
+    for (Value input : node.inputs)
+      if (input && bounds.has(input)) {
+        (void)node.unsupported(
+            "operator " + proto.op_type() +
+                " of a tensor whose size is known only when the program runs",
+            "operators that go element by element, move, multiply or reduce "
+            "are taken (docs/Import.md)");
+        break;
+      }
   size_t issues = report.issues.size();
   bool fine = !node.failed && succeeded(handler(node)) && !node.failed;
   if (fine)

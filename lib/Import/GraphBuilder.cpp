@@ -12,6 +12,7 @@
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,6 +55,9 @@ Value GraphBuilder::finish(OperationState &state) {
     op->erase();
     return {};
   }
+  if (llvm::any_of(op->getOperands(),
+                   [&](Value operand) { return bounds.has(operand); }))
+    return passBounds(op);
   if (DenseElementsAttr folded = evaluate(op)) {
     auto type = llvm::cast<RankedTensorType>(op->getResult(0).getType());
     op->erase();
@@ -176,8 +180,22 @@ Value GraphBuilder::mean(Value x, IntegerList dims, bool keepDims) {
   if (!x)
     return {};
   int64_t count = 1;
+  Value length;
   for (int64_t dim : dims)
-    count *= shapeOf(x)[dim];
+    if (Value each = bounds.lengthOf(x, dim))
+      length = length ? mul(length, each) : each;
+    else
+      count *= shapeOf(x)[dim];
+  if (length) { // 0 / 0 is what the mean of nothing is
+    Type wide = elementOf(x).isF64() ? elementOf(x) : ops.getF32Type();
+    if (!isa<FloatType>(elementOf(x)))
+      wide = elementOf(x);
+    Value sum = reduce(cast(x, wide), ReduceKind::Sum, dims, keepDims);
+    Value total = times(length, count);
+    if (total && !isa<FloatType>(wide))
+      total = make<MaxOp>({total, scalar(1, elementOf(total))});
+    return cast(div(sum, cast(total, wide)), elementOf(x));
+  }
   Value sum = reduce(x, ReduceKind::Sum, dims, keepDims);
   if (count == 1)
     return sum;
@@ -206,6 +224,85 @@ Value GraphBuilder::mul(Value a, double b) {
 }
 Value GraphBuilder::select(Value condition, Value a, Value b) {
   return make<SelectOp>({condition, a, b});
+}
+
+namespace {
+/// The numbers of a list, as far as they are constants: parts of a shape are,
+/// of which other parts are computed.
+using PartlyKnown = SmallVector<std::optional<APInt>>;
+} // namespace
+
+static PartlyKnown partlyKnown(Value x) {
+  int64_t count = typeOf(x).getNumElements();
+  PartlyKnown nothing(count, std::nullopt);
+  if (DenseElementsAttr known = wholeElements(x);
+      known && isa<IntegerType>(known.getElementType())) {
+    PartlyKnown result;
+    for (const APInt &value : known.getValues<APInt>())
+      result.push_back(value);
+    return result;
+  }
+  Operation *op = x.getDefiningOp();
+  constexpr int64_t kMost = 1024;
+  if (!op || count > kMost)
+    return nothing;
+  return llvm::TypeSwitch<Operation *, PartlyKnown>(op)
+      .Case<ReshapeOp>([&](ReshapeOp each) { return partlyKnown(each.getX()); })
+      .Case<CastOp>([&](CastOp each) {
+        Type from = elementOf(each.getX());
+        if (!from.isSignlessInteger() || from.isInteger(1) ||
+            !elementOf(x).isSignlessInteger() || rankOf(each.getX()) > 1)
+          return nothing;
+        PartlyKnown result = partlyKnown(each.getX());
+        for (std::optional<APInt> &number : result)
+          if (number)
+            number = number->sextOrTrunc(elementOf(x).getIntOrFloatBitWidth());
+        return result;
+      })
+      .Case<ConcatOp>([&](ConcatOp each) {
+        PartlyKnown result;
+        for (Value part : each.getInputs())
+          llvm::append_range(result, partlyKnown(part));
+        return result;
+      })
+      .Case<SliceOp>([&](SliceOp each) {
+        PartlyKnown all = partlyKnown(each.getX()), result;
+        for (int64_t i = 0; i < count; ++i)
+          result.push_back(all[each.getStarts()[0] + i * each.getStrides()[0]]);
+        return result;
+      })
+      .Case<GatherOp>([&](GatherOp each) {
+        DenseElementsAttr places = wholeElements(each.getIndices());
+        if (!places || rankOf(each.getData()) != 1)
+          return nothing;
+        PartlyKnown all = partlyKnown(each.getData()), result;
+        auto size = int64_t(all.size());
+        for (const APInt &value : places.getValues<APInt>()) {
+          int64_t place = value.getSExtValue();
+          place = place < 0 ? place + size : place;
+          if (place < 0 || place >= size)
+            return nothing;
+          result.push_back(all[place]);
+        }
+        return result;
+      })
+      .Default([&](Operation *) { return nothing; });
+}
+
+/// A short list of integers all of which are known.
+static DenseElementsAttr knownList(Value x) {
+  constexpr int64_t kMost = 64;
+  if (rankOf(x) > 1 || typeOf(x).getNumElements() > kMost ||
+      !elementOf(x).isSignlessInteger())
+    return {};
+  SmallVector<APInt> numbers;
+  for (const std::optional<APInt> &number : partlyKnown(x)) {
+    if (!number)
+      return {};
+    numbers.push_back(*number);
+  }
+  return numbers.empty() ? DenseElementsAttr()
+                         : DenseElementsAttr::get(typeOf(x), numbers);
 }
 
 /// The elements of what an op makes of known ones. A list of numbers that an
@@ -240,9 +337,11 @@ DenseElementsAttr GraphBuilder::evaluated(Value x, int64_t depth) {
 }
 
 DenseElementsAttr GraphBuilder::elements(Value x, int64_t depth) {
-  if (!x)
+  if (!x || bounds.has(x)) // how many there are is not known
     return {};
   if (DenseElementsAttr known = wholeElements(x))
+    return known;
+  if (DenseElementsAttr known = knownList(x))
     return known;
   if (DenseElementsAttr made = evaluated(x, depth))
     return made;

@@ -38,7 +38,7 @@ const HandlerTable &kerf::onnx_import::handlers(llvm::StringRef domain) {
        addRecurrent,       addRegions,     addDeterminant,   addFeatures,
        addResize,          addRows,        addSampling,      addScatter,
        addSelection,       addSequences,   addShapeOps,      addSignal,
-       addSources,         addWindows});
+       addSources,         addSuppression, addUnique,        addWindows});
   // What ONNX Runtime's optimizer and its generation tool write.
   static const HandlerTable microsoft =
       tableOf({addMicrosoft, addMicrosoftAttention});

@@ -77,6 +77,8 @@ void addShapeOps(HandlerTable &table);
 void addSignal(HandlerTable &table);
 void addSources(HandlerTable &table);
 void addTrainingSteps(HandlerTable &table);
+void addSuppression(HandlerTable &table);
+void addUnique(HandlerTable &table);
 void addWindows(HandlerTable &table);
 
 } // namespace kerf::onnx_import

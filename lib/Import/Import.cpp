@@ -14,7 +14,7 @@
 #include "Untie.h"
 #include "Wire.h"
 
-#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Support/NamePattern.h"
 #include "kerf/Support/Preconditions.h"
 
@@ -136,7 +136,7 @@ nn::WeightOp Importer::weightAt(const TensorData &data, RankedTensorType type,
 /// which each part is taken; the parts of a byte are neighbours. Rows of whole
 /// bytes keep their dimensions, so that they can be cut.
 Value Importer::unpacked(const TensorData &data, StringRef name, Location loc) {
-  GraphBuilder b(ops, files());
+  GraphBuilder b(ops, files(), bounds);
   b.loc = loc;
   Type element = data.type.getElementType();
   int64_t each = elementsPerByte(element), count = data.type.getNumElements();
@@ -280,6 +280,31 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     }
 }
 
+/// Adds a result for each length of the others; gives for each of these its
+/// dimensions with the numbers of their lengths (kerf.bounded).
+SmallVector<SmallVector<int64_t>>
+Importer::addLengths(SmallVectorImpl<Value> &results,
+                     SmallVectorImpl<std::string> &names) {
+  size_t count = results.size();
+  SmallVector<SmallVector<int64_t>> pairs(count);
+  for (size_t index = 0; index < count; ++index)
+    for (const Bound &bound : bounds.of(results[index])) {
+      auto known = std::find_if(
+          results.begin() + int64_t(count), results.end(),
+          [&](Value each) { return areSameNumber(each, bound.length); });
+      pairs[index].push_back(bound.dim);
+      pairs[index].push_back(known - results.begin());
+      if (known != results.end())
+        continue;
+      std::string name = names[index] + ".length";
+      while (llvm::is_contained(names, name))
+        name += "_";
+      results.push_back(bound.length);
+      names.push_back(name);
+    }
+  return pairs;
+}
+
 /// Declares results, and finishes the function.
 bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   SmallVector<Value> results;
@@ -329,6 +354,7 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   for (auto sequence : llvm::make_early_inc_range(
            function.getBody().getOps<UnrealizedConversionCastOp>()))
     sequence.erase(); // only handlers read them
+  SmallVector<SmallVector<int64_t>> pairs = addLengths(results, names);
   ops.setInsertionPointToEnd(&function.getBody().front());
   func::ReturnOp::create(ops, function.getLoc(), results);
   function.setType(
@@ -336,6 +362,12 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
                         ValueRange(results).getTypes()));
   for (auto [index, name] : llvm::enumerate(names))
     function.setResultAttr(unsigned(index), kNameAttr, ops.getStringAttr(name));
+  for (auto [index, list] : llvm::enumerate(pairs))
+    if (!list.empty())
+      function.setResultAttr(unsigned(index), kBoundedAttr,
+                             ops.getI64ArrayAttr(list));
+  for (size_t index = pairs.size(); index < results.size(); ++index)
+    function.setResultAttr(unsigned(index), kLengthAttr, ops.getUnitAttr());
   SmallVector<Attribute> paths;
   for (const std::string &path : files().paths())
     paths.push_back(ops.getStringAttr(path));

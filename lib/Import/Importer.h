@@ -29,6 +29,7 @@ public:
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run(llvm::StringRef path);
 
   mlir::OpBuilder ops;
+  Bounds bounds;
   ModelFiles &files() { return *modelFiles; }
   ImportOptions::TrainingForms trainingForms() const {
     return options.trainingForms;
@@ -102,6 +103,9 @@ private:
                      llvm::ArrayRef<mlir::Value> values, Scope &scope);
   void checkDeclared(const onnx::ValueInfoProto &info, mlir::Value value,
                      bool isRounded);
+  llvm::SmallVector<llvm::SmallVector<int64_t>>
+  addLengths(llvm::SmallVectorImpl<mlir::Value> &results,
+             llvm::SmallVectorImpl<std::string> &names);
   bool finish(const onnx::GraphProto &graph, Scope &scope);
   void noteBuffers(const onnx::GraphProto &graph);
   void surveyOperators(const Nodes &nodes, const Scope &scope, unsigned depth);
@@ -132,6 +136,11 @@ private:
   int64_t nodesImported = 0;
   unsigned depth = 0;
 };
+
+/// The inputs of the model that `value` is, or is computed from if they are
+/// lists of integers or one: sizes, counts, axes. Else none: what is computed
+/// from data or weights no constant makes known.
+llvm::SmallVector<mlir::BlockArgument> steeringInputs(mlir::Value value);
 
 /// Behind an import that failed: notes the sizes of `options` that what is
 /// wrong depends on, and what helps where an export has fixed them.

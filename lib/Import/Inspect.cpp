@@ -6,8 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Format/Schemas.h"
 #include "kerf/Import/Import.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/NN/NN.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
@@ -41,15 +44,49 @@ ModuleCost kerf::costOfModule(ModuleOp module) {
   return cost;
 }
 
-static void printValue(raw_ostream &stream, const ModelValue &value) {
+namespace {
+/// Of an output whose size the program computes: the dimensions that are meant,
+/// and the shape with the most that they can be.
+struct Largest {
+  SmallVector<int64_t> dims, shape;
+};
+} // namespace
+
+static llvm::StringMap<Largest> largestOutputs(ModuleOp module) {
+  llvm::StringMap<Largest> result;
+  auto main =
+      module ? module.lookupSymbol<func::FuncOp>("main") : func::FuncOp();
+  for (unsigned i = 0; main && i < main.getNumResults(); ++i) {
+    auto bounded = main.getResultAttrOfType<ArrayAttr>(i, kBoundedAttr);
+    auto name = main.getResultAttrOfType<StringAttr>(i, kNameAttr);
+    if (!bounded || !name)
+      continue;
+    Largest &largest = result[name.getValue()];
+    for (size_t at = 0; at < bounded.size(); at += 2)
+      largest.dims.push_back(cast<IntegerAttr>(bounded[at]).getInt());
+    auto type = cast<RankedTensorType>(main.getResultTypes()[i]);
+    largest.shape.assign(type.getShape().begin(), type.getShape().end());
+  }
+  return result;
+}
+
+static void printValue(raw_ostream &stream, const ModelValue &value,
+                       const Largest &largest = {}) {
   stream << "  " << value.name << ": " << value.elementType << "[";
-  llvm::interleaveComma(value.dims, stream, [&](const ModelValue::Dim &dim) {
-    stream << dim.symbol;
+  std::vector<ModelValue::Dim> dims = value.dims;
+  dims.resize(std::max(dims.size(), largest.shape.size()));
+  for (auto [dim, size] : llvm::enumerate(largest.shape))
+    if (!value.hasShape || llvm::is_contained(largest.dims, int64_t(dim)))
+      dims[dim] = {size, ""};
+  for (auto [index, dim] : llvm::enumerate(dims)) {
+    stream << (index ? ", " : "") << dim.symbol;
+    if (llvm::is_contained(largest.dims, int64_t(index)))
+      stream << "at most ";
     if (!dim.symbol.empty() && dim.size >= 0)
       stream << "=";
     if (dim.symbol.empty() || dim.size >= 0)
       stream << dim.size;
-  });
+  }
   stream << "]\n";
 }
 
@@ -82,8 +119,9 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   for (const ModelValue &value : report.inputs)
     printValue(stream, value);
   stream << "outputs\n";
+  llvm::StringMap<Largest> largest = largestOutputs(module);
   for (const ModelValue &value : report.outputs)
-    printValue(stream, value);
+    printValue(stream, value, largest.lookup(value.name));
   if (!report.unboundDims.empty()) {
     stream << "not bound\n";
     for (const std::string &dim : report.unboundDims)
@@ -128,12 +166,17 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   }
 }
 
-static llvm::json::Array valuesJson(const std::vector<ModelValue> &values) {
+static llvm::json::Array
+valuesJson(const std::vector<ModelValue> &values,
+           const llvm::StringMap<Largest> &largest = {}) {
   llvm::json::Array result;
   for (const ModelValue &value : values) {
     llvm::json::Array dims;
-    for (const ModelValue::Dim &dim : value.dims) {
-      if (dim.size >= 0)
+    Largest bounded = largest.lookup(value.name);
+    for (auto [index, dim] : llvm::enumerate(value.dims)) {
+      if (llvm::is_contained(bounded.dims, int64_t(index)))
+        dims.push_back(bounded.shape[index]);
+      else if (dim.size >= 0)
         dims.push_back(dim.size);
       else
         dims.push_back(dim.symbol);
@@ -147,6 +190,8 @@ static llvm::json::Array valuesJson(const std::vector<ModelValue> &values) {
         symbols[std::to_string(index)] = dim.symbol;
     if (!symbols.empty())
       object["symbols"] = std::move(symbols);
+    if (!bounded.dims.empty()) // these sizes are the most that they can be
+      object["bounded"] = llvm::json::Array(bounded.dims);
     result.push_back(std::move(object));
   }
   return result;
@@ -171,7 +216,7 @@ void kerf::printInspectionJson(raw_ostream &stream, const ImportReport &report,
       {"ir_version", report.irVersion},
       {"opsets", std::move(opsets)},
       {"inputs", valuesJson(report.inputs)},
-      {"outputs", valuesJson(report.outputs)},
+      {"outputs", valuesJson(report.outputs, largestOutputs(module))},
       {"unbound_dims", llvm::json::Array(report.unboundDims)},
       {"parameters", llvm::json::Object{{"tensors", report.numParameters},
                                         {"elements", report.parameterElements},

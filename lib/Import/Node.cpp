@@ -17,8 +17,9 @@ using Proto = onnx::AttributeProto;
 
 Node::Node(Importer &importer, const onnx::NodeProto &proto, const Scope &scope,
            std::string name, int64_t opset)
-    : GraphBuilder(importer.ops, importer.files()), importer(importer),
-      proto(proto), scope(scope), name(std::move(name)), opset(opset) {
+    : GraphBuilder(importer.ops, importer.files(), importer.bounds),
+      importer(importer), proto(proto), scope(scope), name(std::move(name)),
+      opset(opset) {
   outputs.resize(proto.output_size());
 }
 
@@ -176,10 +177,7 @@ void Node::reportNotConstant(size_t index) {
       "shapes");
 }
 
-/// The inputs of the model that `value` is, or is computed from if they are
-/// lists of integers or one: sizes, counts, axes. Else none: what is computed
-/// from data or weights no constant makes known.
-static SmallVector<BlockArgument> steeringInputs(Value value) {
+SmallVector<BlockArgument> kerf::onnx_import::steeringInputs(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return {argument};
   SmallVector<BlockArgument> inputs;

@@ -9,6 +9,7 @@
 #ifndef KERF_LIB_IMPORT_NODE_H
 #define KERF_LIB_IMPORT_NODE_H
 
+#include "Bounds.h"
 #include "Scope.h"
 #include "Tensors.h"
 
@@ -30,11 +31,13 @@ llvm::APInt integerOf(double value, unsigned width);
 /// builds, so that bad input is an error and not an assertion.
 class GraphBuilder {
 public:
-  GraphBuilder(mlir::OpBuilder &builder, ModelFiles &files)
-      : ops(builder), files(files), context(builder.getContext()) {}
+  GraphBuilder(mlir::OpBuilder &builder, ModelFiles &files, Bounds &bounds)
+      : ops(builder), files(files), bounds(bounds),
+        context(builder.getContext()) {}
 
   mlir::OpBuilder &ops;
   ModelFiles &files;
+  Bounds &bounds; ///< of all values; ops that are built keep it true
   mlir::MLIRContext *context;
   mlir::Location loc = mlir::UnknownLoc::get(context);
 
@@ -78,6 +81,24 @@ public:
   mlir::Value mul(mlir::Value a, double b);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 
+  /// The size of a dimension as an i64, computed where it is bounded.
+  mlir::Value sizeOf(mlir::Value x, int64_t dim);
+  mlir::Value times(mlir::Value length, int64_t factor);
+  mlir::Value dividedBy(mlir::Value length, int64_t divisor);
+  /// Whether an element along `dim` is one of the first `length`; of the shape
+  /// [size, 1, ...] that broadcasts to x.
+  mlir::Value within(mlir::Value x, int64_t dim, mlir::Value length);
+  /// x with `fill` for what lies behind.
+  mlir::Value filled(mlir::Value x, int64_t dim, mlir::Value length,
+                     mlir::Attribute fill);
+  /// The same in all its bounded dimensions.
+  mlir::Value filled(mlir::Value x, double fill);
+  /// x as a tensor of its largest size, whatever lies behind.
+  mlir::Value whole(mlir::Value x);
+  /// The numbers of a short list of integers, as i64 without dimensions; those
+  /// that follow from sizes are the lengths themselves, or constants.
+  std::optional<llvm::SmallVector<mlir::Value>> numbersOf(mlir::Value x);
+
   /// The elements of a constant, of a weight of at most 16 MiB, or of a short
   /// list that up to `depth` ops make of such; else null.
   mlir::DenseElementsAttr elements(mlir::Value x, int64_t depth = 8);
@@ -97,6 +118,9 @@ public:
 private:
   mlir::DenseElementsAttr evaluated(mlir::Value x, int64_t depth);
   mlir::Value finish(mlir::OperationState &state);
+  /// The result of an op that has bounded operands; null after reporting that
+  /// it reads across them.
+  mlir::Value passBounds(mlir::Operation *op);
   bool tooLarge(mlir::Type type);
 };
 

@@ -1,6 +1,7 @@
 //===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
 #include "Evaluate.h"
 
+#include "kerf/NN/Boxes.h"
 #include "kerf/NN/IR/Elements.h"
 
 #include <cmath>
@@ -188,6 +189,47 @@ Tensor topK(nn::TopKOp op, Operands operands) {
   return result;
 }
 
+/// Whether two boxes have more than `threshold` of their union in common.
+bool overlap(const double *a, const double *b, float threshold) {
+  float low[2][2], high[2][2], common = 1;
+  for (size_t box = 0; box < 2; ++box)
+    for (size_t axis = 0; axis < 2; ++axis) {
+      auto first = static_cast<float>((box ? b : a)[axis]),
+           second = static_cast<float>((box ? b : a)[axis + 2]);
+      low[box][axis] = std::min(first, second);
+      high[box][axis] = std::max(first, second);
+    }
+  auto area = [&](size_t box) {
+    return (high[box][1] - low[box][1]) * (high[box][0] - low[box][0]);
+  };
+  for (size_t axis : {1, 0}) {
+    float from = std::max(low[0][axis], low[1][axis]),
+          to = std::min(high[0][axis], high[1][axis]);
+    if (!(to > from))
+      return false;
+    common *= to - from;
+  }
+  float both = area(0) + area(1) - common;
+  return common > 0 && area(0) > 0 && area(1) > 0 && both > 0 &&
+         common / both > threshold;
+}
+
+Tensor greedySuppress(nn::GreedySuppressOp op, Operands operands) {
+  Tensor result(resultShape(op));
+  auto size = static_cast<size_t>(result.shape.back());
+  auto threshold = static_cast<float>(operands[2]->data[0]);
+  for (size_t first = 0; first < result.data.size(); first += size)
+    for (size_t i = first; i < first + size; ++i) {
+      const double *boxes = operands[0]->data.data();
+      bool keeps = operands[1]->data[i] != 0;
+      for (size_t j = first; j < i && keeps; ++j)
+        keeps = result.data[j] == 0 ||
+                !overlap(boxes + 4 * j, boxes + 4 * i, threshold);
+      result.data[i] = keeps;
+    }
+  return result;
+}
+
 Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   const Tensor &x = *operands[0];
   Tensor result(resultShape(op));
@@ -289,6 +331,8 @@ MaybeTensor kerf::interpret::evaluateContraction(Operation *op,
     return reduce(it, operands);
   if (auto it = dyn_cast<nn::TopKOp>(op))
     return topK(it, operands);
+  if (auto it = dyn_cast<nn::GreedySuppressOp>(op))
+    return greedySuppress(it, operands);
   if (auto it = dyn_cast<nn::ArgReduceOp>(op))
     return argReduce(it, operands);
   if (auto it = dyn_cast<nn::SoftmaxOp>(op))

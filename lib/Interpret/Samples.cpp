@@ -4,7 +4,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/KerfDialect.h"
-#include "kerf/NN/NN.h"
+#include "kerf/NN/Boxes.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -144,6 +144,10 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
                                                       : std::nullopt;
   if (isa<nn::TopKOp>(op))
     return at.dim < rank - 1 ? Place(at) : std::nullopt;
+  if (auto it = dyn_cast<nn::GreedySuppressOp>(op))
+    return at.dim + 1 < static_cast<int64_t>(shapeOf(it.getCandidates()).size())
+               ? Place(at)
+               : std::nullopt;
   if (isa<nn::MaxPoolGradientOp>(op))
     return at.dim == 0 ? Place(at) : std::nullopt;
   if (!first)

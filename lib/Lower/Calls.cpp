@@ -6,7 +6,8 @@
 #include "Calls.h"
 
 #include "kerf/Dist/Dist.h"
-#include "kerf/NN/NN.h"
+#include "kerf/Exec/Boxes.h"
+#include "kerf/NN/Boxes.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -103,6 +104,16 @@ public:
               builder, loc, dst.getType(), index, node, phase,
               llvm::product_of(shape.drop_back()), shape.back(), op.getK(),
               op.getSmallest(), src, dst, exec::GpuKernelAttr());
+        })
+        .Case<nn::GreedySuppressOp>([&](nn::GreedySuppressOp op) {
+          ArrayRef<int64_t> shape = shapeOf(op.getCandidates());
+          Value boxes = read(call.lhs), candidates = read(call.rhs),
+                threshold = read(call.moreOperands[0]),
+                dst = places.write(call.result);
+          return exec::GreedySuppressOp::create(
+              builder, loc, dst.getType(), index, node, phase,
+              llvm::product_of(shape.drop_back()), shape.back(), boxes,
+              candidates, threshold, dst, exec::GpuKernelAttr());
         })
         .Case<nn::AttentionOp>(
             [&](nn::AttentionOp op) { return emitAttention(op); })

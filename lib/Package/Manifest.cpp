@@ -11,7 +11,7 @@
 #include "kerf/Dist/Entries.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Format/Schemas.h"
-#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Support/NarrowTypes.h"
 #include "kerf/rt/program.h"
 
@@ -126,8 +126,19 @@ static json::Array inputs(ModuleOp module) {
 
 static json::Array outputs(ModuleOp module) {
   std::map<int64_t, json::Value> entries;
-  for (auto output : module.getOps<exec::ModelOutputOp>())
-    entries.emplace(output.getIndex(), boundary(output));
+  for (auto output : module.getOps<exec::ModelOutputOp>()) {
+    json::Object entry = boundary(output);
+    if (auto pairs = output->getAttrOfType<ArrayAttr>(kBoundedAttr)) {
+      auto at = [&](size_t i) { return cast<IntegerAttr>(pairs[i]).getInt(); };
+      json::Array bounded;
+      for (size_t i = 0; i < pairs.size(); i += 2)
+        bounded.push_back(json::Object{{"dim", at(i)}, {"length", at(i + 1)}});
+      entry["bounded"] = std::move(bounded);
+    }
+    if (output->hasAttr(kLengthAttr))
+      entry["length"] = true;
+    entries.emplace(output.getIndex(), std::move(entry));
+  }
   return inOrder(entries);
 }
 

@@ -15,6 +15,7 @@
 #include "kerf/Dist/Entry.h"
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -405,6 +406,9 @@ private:
     if (!uses.outputs.empty())
       if (auto all = main.getResultAttrDict(uses.outputs.front()))
         attributes.append(all.getValue());
+    // These count results of the whole program.
+    attributes.erase(kBoundedAttr);
+    attributes.erase(kLengthAttr);
     if (!uses.outputs.empty() || !uses.channels.empty() || !uses.kept.empty())
       attributes.set(
           kTo, ToAttr::get(context, uses.outputs, uses.channels, uses.kept));

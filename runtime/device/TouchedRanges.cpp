@@ -102,11 +102,18 @@ private:
       dst = {desc.outer, desc.count};
       add(desc.lhs, {desc.outer, desc.rows}, desc.dtype);
       break;
+    case LibraryDesc::GreedySuppress:
+      dst = {desc.outer, desc.rows};
+      add(desc.lhs, {desc.outer, desc.rows, 4}, desc.dtype);
+      add(desc.rhs, dst, KERF_BOOL);
+      add(desc.bias, {1}, desc.dtype);
+      break;
     default: // has other operands
       break;
     }
     if (desc.kind != LibraryDesc::ScatterAdd &&
-        desc.kind != LibraryDesc::Scatter)
+        desc.kind != LibraryDesc::Scatter &&
+        desc.kind != LibraryDesc::GreedySuppress)
       add(desc.bias,
           {desc.kind == LibraryDesc::Matmul ? desc.n : desc.outChannels},
           desc.dstDtype);

@@ -309,7 +309,40 @@ void Session::run() {
       counters.push_back(&rank->counters());
     checkBytes(state->spec, counters);
   }
+  trimOutputs();
   broken = false;
+}
+
+Shape Session::boundedShape(const GlobalTensor &tensor) const {
+  Shape shape = tensor.globalShape;
+  for (const GlobalTensor::Bound &bound : tensor.bounded) {
+    int64_t length;
+    std::memcpy(&length, state->outputs[bound.length]->data, sizeof(length));
+    if (length < 0 || length > shape[bound.dim])
+      throw Error(KERF_INTERNAL,
+                  cat("output ", tensor.name, " has length ", length,
+                      ", expected at most ", shape[bound.dim]));
+    shape[bound.dim] = length;
+  }
+  return shape;
+}
+
+void Session::trimOutputs() {
+  const Manifest &m = state->package->manifest;
+  for (size_t i = 0; i < m.outputs.size(); ++i) {
+    const GlobalTensor &tensor = m.outputs[i];
+    if (tensor.bounded.empty() ||
+        (!leads() && state->outputs[i]->bytes > SessionLink::smallBytes))
+      continue;
+    Shape shape = boundedShape(tensor), origin(shape.size(), 0);
+    std::vector<char> dense(static_cast<size_t>(numBytes(shape, tensor.dtype)));
+    if (dense.empty())
+      continue;
+    makeBoxCopy(tensor.globalShape, origin, shape, origin, shape,
+                dtypeSize(tensor.dtype))
+        .run(state->outputs[i]->data, dense.data());
+    std::memcpy(state->outputs[i]->data, dense.data(), dense.size());
+  }
 }
 
 void Session::endJobStep() {
@@ -527,14 +560,26 @@ void Session::setParameter(int64_t index, const void *data, size_t bytes) {
   });
 }
 
-std::pair<const void *, size_t> Session::output(int64_t index) const {
-  if (index < 0 || index >= static_cast<int64_t>(state->outputs.size()))
+int64_t Session::outputNumber(int64_t index) const {
+  std::vector<int64_t> numbers = modelOutputs(state->package->manifest);
+  if (index < 0 || index >= static_cast<int64_t>(numbers.size()))
     throw Error(KERF_INVALID_ARGUMENT,
-                cat("output ", index, " of ", state->outputs.size()));
+                cat("output ", index, " of ", numbers.size()));
   if (broken || steps.empty())
     throw Error(KERF_INVALID_ARGUMENT, "no step has run");
-  if (state->outputs[index]->bytes > SessionLink::smallBytes)
+  int64_t number = numbers[index];
+  if (state->outputs[number]->bytes > SessionLink::smallBytes)
     requireLead("an output is asked for");
-  return {state->outputs[index]->data,
-          static_cast<size_t>(state->outputs[index]->bytes)};
+  return number;
+}
+
+std::pair<const void *, size_t> Session::output(int64_t index) const {
+  int64_t number = outputNumber(index);
+  const GlobalTensor &tensor = state->package->manifest.outputs[number];
+  return {state->outputs[number]->data,
+          static_cast<size_t>(numBytes(boundedShape(tensor), tensor.dtype))};
+}
+
+Shape Session::outputShape(int64_t index) const {
+  return boundedShape(state->package->manifest.outputs[outputNumber(index)]);
 }

@@ -56,6 +56,8 @@ public:
   /// In a job, between steps: rank 0's bytes for all.
   void share(void *data, size_t bytes);
   std::pair<const void *, size_t> output(int64_t index) const;
+  /// As the last step left it.
+  Shape outputShape(int64_t index) const;
   /// The global tensor of a mutable parameter; throws KERF_MISMATCH where ranks
   /// that should hold the same part do not.
   void getParameter(int64_t index, void *data, size_t bytes) const;
@@ -126,6 +128,13 @@ private:
   void serve(const SessionLink::Command &command);
   /// After a step of a job: outputs and counts to rank 0.
   void endJobStep();
+  /// The shape that an output has behind a step, by what the step says.
+  Shape boundedShape(const GlobalTensor &tensor) const;
+  /// Behind a step: outputs become dense in these shapes.
+  void trimOutputs();
+  /// The number of the model's output `index`, which may be asked for, among
+  /// all outputs.
+  int64_t outputNumber(int64_t index) const;
   void shutDown();
   /// Runs one generation on all ranks; throws the first failure.
   void runGeneration();

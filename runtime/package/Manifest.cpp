@@ -137,6 +137,29 @@ GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
   return t;
 }
 
+void parseBounds(const JsonReader &in, GlobalTensor &output) {
+  output.isLength = in.has("length") && in["length"].boolean();
+  if (output.isLength &&
+      (output.dtype != KERF_I64 || !output.globalShape.empty()))
+    in["length"].fail("expected an i64 without dimensions");
+  auto rank = static_cast<int64_t>(output.globalShape.size());
+  output.bounded = in.list<GlobalTensor::Bound>(
+      "bounded", [&](const JsonReader &bound) -> GlobalTensor::Bound {
+        return {bound["dim"].integer(0, rank - 1),
+                bound["length"].integer(0, JsonReader::maxInteger)};
+      });
+}
+
+void checkBounds(const JsonReader &in,
+                 const std::vector<GlobalTensor> &outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t b = 0; b < outputs[i].bounded.size(); ++b) {
+      auto length = static_cast<size_t>(outputs[i].bounded[b].length);
+      if (length >= outputs.size() || !outputs[length].isLength)
+        in[i]["bounded"][b]["length"].fail("expected the number of a length");
+    }
+}
+
 FunctionDesc parseFunction(const JsonReader &in) {
   FunctionDesc f;
   f.symbol = in["symbol"].string();
@@ -278,7 +301,12 @@ void parseTop(const JsonReader &in, Manifest &m) {
       "parameters", [&](const JsonReader &p) { return parseParameter(p, m); });
   auto global = [&](const JsonReader &t) { return parseGlobal(t, m.mesh); };
   m.inputs = in.list<GlobalTensor>("inputs", global);
-  m.outputs = in.list<GlobalTensor>("outputs", global);
+  m.outputs = in.list<GlobalTensor>("outputs", [&](const JsonReader &t) {
+    GlobalTensor output = global(t);
+    parseBounds(t, output);
+    return output;
+  });
+  checkBounds(in["outputs"], m.outputs);
   m.kernels = in.list<KernelEntry>("kernels", [](const JsonReader &k) {
     KernelEntry entry{k["name"].string(),
                       k.stringOr("node", ""),

@@ -64,6 +64,13 @@ struct GlobalTensor {
   Shape globalShape, localShape;
   Sharding sharding;
   int64_t rangeLow = 0, rangeHigh = 2;
+  /// Of an output: dimensions whose size is the most that they may have, each
+  /// with the output that says how much of it there is.
+  struct Bound {
+    int64_t dim, length;
+  };
+  std::vector<Bound> bounded;
+  bool isLength = false; ///< an output that is there for these alone
 };
 
 struct Operand {
@@ -146,6 +153,7 @@ struct LibraryDesc {
     ScatterAdd,
     Scatter,
     TopK,
+    GreedySuppress,
     Attention,
     AttentionGradient
   };
@@ -162,6 +170,7 @@ struct LibraryDesc {
                                               "scatter_add",
                                               "scatter",
                                               "top_k",
+                                              "greedy_suppress",
                                               "attention",
                                               "attention_gradient"};
   Kind kind = Matmul;
@@ -178,11 +187,13 @@ struct LibraryDesc {
   bool smallest = false;     ///< top_k
   Update update = Set;       ///< scatter
   kerf_dtype_t indexDtype = KERF_I64;
-  /// scatter_add, scatter; top_k, without `inner`.
+  /// scatter_add, scatter; top_k, without `inner`; greedy_suppress: outer and
+  /// rows.
   int64_t outer = 1, rows = 0, inner = 1, count = 0;
   /// conv: src and weights; pool: src. Gradients: what the forward read and
   /// the gradient of its result, in this order. scatter_add, scatter: updates,
   /// indices; `bias` is the base. top_k: src.
+  /// greedy_suppress: boxes, candidates; `bias` is the threshold.
   /// attention: queries and keys, the mask; dst is out, or dq.
   Operand lhs, rhs, bias, dst;
   AttentionDesc attention;
@@ -279,6 +290,9 @@ struct Manifest {
   std::vector<FunctionDesc> functions;
   std::vector<StageDesc> stages;
 };
+
+/// The numbers of outputs that are the model's: all but the lengths of others.
+std::vector<int64_t> modelOutputs(const Manifest &manifest);
 
 /// Parses and checks manifest.json. Throws KERF_BAD_PACKAGE naming the entry.
 Manifest parseManifest(const char *text, size_t bytes);

@@ -144,6 +144,14 @@ std::vector<const Operand *> LibraryDesc::operands() const {
   return all;
 }
 
+std::vector<int64_t> kerf::rt::modelOutputs(const Manifest &manifest) {
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < manifest.outputs.size(); ++i)
+    if (!manifest.outputs[i].isLength)
+      numbers.push_back(static_cast<int64_t>(i));
+  return numbers;
+}
+
 int64_t BiasGradient::columns(const LibraryDesc &desc) const {
   return ofRhs ? desc.n : desc.m;
 }

@@ -158,6 +158,17 @@ void parseTopK(const JsonReader &in, LibraryDesc &lib) {
   in.located([&] { return mulChecked(mulChecked(lib.outer, lib.rows), 8); });
 }
 
+// [outer, rows]: the boxes of each row that are kept.
+void parseGreedySuppress(const JsonReader &in, LibraryDesc &lib) {
+  if (lib.dtype != KERF_F32)
+    in["dtype"].fail("expected f32");
+  if (lib.dstDtype != KERF_BOOL)
+    in.fail("expected dst_dtype bool");
+  lib.outer = in["outer"].size64();
+  lib.rows = in["rows"].size64();
+  in.located([&] { return mulChecked(mulChecked(lib.outer, lib.rows), 16); });
+}
+
 void parseAttention(const JsonReader &in, const Parameters &parameters,
                     LibraryDesc &lib) {
   AttentionDesc &a = lib.attention;
@@ -324,6 +335,13 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
     parseTopK(in, lib);
     rank = 2;
     lib.lhs = operand("src", rank);
+  } else if (kind == "greedy_suppress") {
+    lib.kind = LibraryDesc::GreedySuppress;
+    parseGreedySuppress(in, lib);
+    rank = 2;
+    lib.lhs = operand("boxes", 3);
+    lib.rhs = operand("candidates", rank);
+    lib.bias = operand("threshold", 1);
   } else if (kind == "attention" || kind == "attention_gradient") {
     lib.kind = kind == "attention" ? LibraryDesc::Attention
                                    : LibraryDesc::AttentionGradient;

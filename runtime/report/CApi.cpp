@@ -122,9 +122,9 @@ int32_t kerf_package_num_inputs(const kerf_package_t *package) {
              : 0;
 }
 int32_t kerf_package_num_outputs(const kerf_package_t *package) {
-  return package
-             ? static_cast<int32_t>(package->package->manifest.outputs.size())
-             : 0;
+  return package ? static_cast<int32_t>(
+                       modelOutputs(package->package->manifest).size())
+                 : 0;
 }
 kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
                                  kerf_tensor_info_t *info) {
@@ -132,7 +132,27 @@ kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
 }
 kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
                                   kerf_tensor_info_t *info) {
+  // One that is the length of others is not the caller's.
+  if (package) {
+    std::vector<int64_t> numbers = modelOutputs(package->package->manifest);
+    bool isKnown = index >= 0 && static_cast<size_t>(index) < numbers.size();
+    index = isKnown ? static_cast<int32_t>(numbers[index]) : -1;
+  }
   return describeTensor(package, index, &Manifest::outputs, info);
+}
+
+int32_t kerf_package_output_is_bounded(const kerf_package_t *package,
+                                       int32_t index, int32_t dim) {
+  if (!package)
+    return 0;
+  const Manifest &m = package->package->manifest;
+  std::vector<int64_t> numbers = modelOutputs(m);
+  if (index < 0 || static_cast<size_t>(index) >= numbers.size())
+    return 0;
+  const auto &bounded = m.outputs[numbers[index]].bounded;
+  return std::any_of(
+      bounded.begin(), bounded.end(),
+      [&](const GlobalTensor::Bound &b) { return b.dim == dim; });
 }
 
 int32_t kerf_package_num_parameters(const kerf_package_t *package) {
@@ -226,6 +246,17 @@ kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
     auto [where, size] = session->session->output(index);
     *data = where;
     *bytes = size;
+  });
+}
+
+kerf_status_t kerf_session_output_shape(kerf_session_t *session, int32_t index,
+                                        int64_t *shape, int32_t rank) {
+  return guard([&] {
+    require(session && (shape || !rank), "a pointer is null");
+    Shape found = session->session->outputShape(index);
+    require(rank == static_cast<int32_t>(found.size()),
+            "rank is not that of the output");
+    std::copy(found.begin(), found.end(), shape);
   });
 }
 

@@ -130,6 +130,8 @@ Output Runner::output(int32_t index) {
   Output result = {info.name, info.dtype, shapeOf(info), nullptr, 0, {}};
   check(kerf_session_get_output(session.get(), index, &result.data,
                                 &result.bytes));
+  check(kerf_session_output_shape(session.get(), index, result.shape.data(),
+                                  info.rank));
   std::vector<int64_t> shape = result.shape;
   for (size_t d = 0; d < dims.size(); ++d)
     if (dims[d].output_axes[index] >= 0) {

@@ -210,6 +210,16 @@ exec.func @top_k_c3(%x: memref<4x2xf32>, %y: memref<4x3xi64>)
 
 // -----
 
+exec.func @greedy_suppress_c2(%b: memref<2x3x4xf64>, %c: memref<2x3xi1>, %t: memref<f32>, %y: memref<2x3xi1>)
+    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{boxes and threshold are of 'f64', expected f32}}
+  exec.greedy_suppress 0 "" outer 2 rows 3 boxes(%b : memref<2x3x4xf64>) candidates(%c : memref<2x3xi1>)
+    threshold(%t : memref<f32>) dst(%y : memref<2x3xi1>)
+  exec.return
+}
+
+// -----
+
 exec.func @attention_c2(%q: memref<1x2x4x8xf32>, %s: memref<1x2x4xf64>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{stats are of 'f64', expected f32}}

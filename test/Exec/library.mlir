@@ -82,6 +82,15 @@ exec.func @indexed(%i: memref<2x3xi64>, %u: memref<2x3x4xi32>, %x: memref<2x10x4
   exec.return
 }
 
+exec.func @greedy_suppress(%b: memref<2x3x4xf32>, %c: memref<2x3xi1>, %t: memref<f32>, %y: memref<2x3xi1>)
+    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // CHECK: exec.greedy_suppress 9 "/nms" outer 2 rows 3 boxes(%{{[a-z0-9]+}} : memref<2x3x4xf32>) candidates(%{{[a-z0-9]+}} : memref<2x3xi1>)
+  // CHECK-SAME: threshold(%{{.*}} : memref<f32>) dst(%{{.*}} : memref<2x3xi1>)
+  exec.greedy_suppress 9 "/nms" outer 2 rows 3 boxes(%b : memref<2x3x4xf32>) candidates(%c : memref<2x3xi1>)
+    threshold(%t : memref<f32>) dst(%y : memref<2x3xi1>)
+  exec.return
+}
+
 exec.func @attention(%q: memref<1x2x4x8xf32>, %m: memref<4xf32>, %y: memref<1x4x2x8xf32>, %s: memref<1x2x4xf32>)
     attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // CHECK: exec.attention 7 "/attn" sizes #[[SIZES]]

@@ -29,19 +29,31 @@ BODY = helper.make_graph(
     [helper.make_tensor_value_info(*each) for each in (("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []),
                                                        ("h", TensorProto.FLOAT, None))],
     [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
+# Two rows and at most six columns.
+PLACES = [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["p"], name="where"), node("Cast", ["p"], ["f"], name="cast", to=TensorProto.FLOAT)]
 for name, nodes, said, form in (
         ("loop", [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["k"], name="k", to=TensorProto.INT64),
                   node("Loop", ["k", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
          "follows from constants and shapes is taken"),
-        ("values", [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["y"], name="where")], "operator NonZero with a computed input 0",
-         "it is taken where it is a constant"),
-        ("boxes", [node("NonMaxSuppression", ["x", "x"], ["y"], name="nms")], "operator NonMaxSuppression", "shapes must not depend on values"),
+        ("values", [*PLACES, node("Hardmax", ["f"], ["y"], name="h")],
+         "operator Hardmax of a tensor whose size is known only when the program runs", "operators that go element by element"),
+        ("rows", [*PLACES, node("Transpose", ["f"], ["t"]), node("Reshape", ["t", "open"], ["y"], name="r")],
+         "operator Reshape that puts elements whose number is known only when the program runs into a dimension of 2", "must be the open one"),
         ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode",
          r"exported in training form: to run it, export it in inference form \(model.eval\(\) in PyTorch\) or give --as-inference; "),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
-    extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
+    extra = {"training": [numpy_helper.from_array(np.array(True), "t")], "rows": [numpy_helper.from_array(np.array([2, -1]), "open")]}.get(name, [])
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
                  [f"{said}.* is not supported", f"note: .*{form}"])
+# What reads across a dimension whose size is computed: the node says which, and who made it.
+ONES = numpy_helper.from_array(np.ones(6, np.float32), "ones")
+for name, last, said in (
+        ("normalized", [node("LayerNormalization", ["f", "ones"], ["y"], name="l")],
+         'l: the number of elements along dimension 1 of what "cast" gives is known only when the program runs, and layer_norm reads across them'),
+        ("joined", [node("Add", ["f", "ones"], ["y"], name="a")], "a: the number of elements along dimension 1 .* and add joins them with 6"),
+        ("joined with others", [node("Sigmoid", ["x"], ["s"]), node("NonZero", ["s"], ["q"], name="two"), node("Cast", ["q"], ["g"], to=TensorProto.FLOAT),
+                                node("Add", ["f", "g"], ["y"], name="b")], "b: the number of .* and add joins them with another number of elements")):
+    expect_error(checks, name, ["plan", model(name.replace(" ", "-"), [*PLACES, *last], initializers=[ONES])], 3, [said])
 # What follows from an input that counts is known with it: it is named, as the user calls it.
 STEERED = helper.make_graph(
     [node("Identity", ["c"], ["on"]), node("Unsqueeze", ["i", "zero"], ["rows"]), node("Concat", ["rows", "three"], ["s"], axis=0),

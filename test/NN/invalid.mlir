@@ -263,6 +263,15 @@ func.func @top_k_c1(%x: tensor<2x3xf32>) {
 
 // -----
 
+func.func @greedy_suppress_c1(%b: tensor<2x3x4xf32>, %c: tensor<2x4xi1>, %t: tensor<f32>) {
+  // expected-error@+2 {{expected four numbers for each candidate}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.greedy_suppress %b, %c, %t : (tensor<2x3x4xf32>, tensor<2x4xi1>, tensor<f32>) -> tensor<2x4xi1>
+  return
+}
+
+// -----
+
 func.func @gather_dim(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   // expected-error@+2 {{dim is 2, expected less than rank 2}}
   // expected-error@+1 {{failed to infer returned types}}

@@ -69,3 +69,33 @@ func.func @main(%x: tensor<2xf32> {nn.name = "x"}) {
 func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {nn.name = "y"}) {
   return %x : tensor<2xf32>
 }
+
+// -----
+
+// A dimension with its length, which is a result of its own.
+func.func @bounded(%x: tensor<9x4xf32>, %n: tensor<i64>)
+    -> (tensor<9x4xf32> {kerf.name = "y", kerf.bounded = [0, 1]}, tensor<i64> {kerf.name = "y.length", kerf.length}) {
+  return %x, %n : tensor<9x4xf32>, tensor<i64>
+}
+
+// -----
+
+// expected-error @below {{kerf.bounded of result 0 names dimension 2, but the result is 'tensor<9x4xf32>'}}
+func.func @bounded_dimension(%x: tensor<9x4xf32>, %n: tensor<i64>)
+    -> (tensor<9x4xf32> {kerf.bounded = [2, 1]}, tensor<i64> {kerf.length}) {
+  return %x, %n : tensor<9x4xf32>, tensor<i64>
+}
+
+// -----
+
+// expected-error @below {{kerf.bounded of result 0 names result 1, expected a tensor<i64> with kerf.length}}
+func.func @bounded_length(%x: tensor<9x4xf32>, %n: tensor<i64>) -> (tensor<9x4xf32> {kerf.bounded = [0, 1]}, tensor<i64>) {
+  return %x, %n : tensor<9x4xf32>, tensor<i64>
+}
+
+// -----
+
+// expected-error @below {{kerf.bounded must be pairs of i64 that are not negative}}
+func.func @bounded_pairs(%x: tensor<9x4xf32>) -> (tensor<9x4xf32> {kerf.bounded = [0]}) {
+  return %x : tensor<9x4xf32>
+}

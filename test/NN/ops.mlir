@@ -194,6 +194,11 @@ func.func @shapes(%x: tensor<2x12xf32>, %i: tensor<2x3xi64>, %n: tensor<3x1xf32>
   %10 = nn.top_k 5 of %x : (tensor<2x12xf32>) -> tensor<2x5xi64>
   // CHECK: nn.top_k 1 of %{{.*}} {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
   %11 = nn.top_k 1 of %x {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
+  %12 = nn.reshape %x : (tensor<2x12xf32>) -> tensor<2x3x4xf32>
+  %13 = nn.constant dense<true> : tensor<2x3xi1>
+  %14 = nn.constant dense<5.0e-01> : tensor<f32>
+  // CHECK: nn.greedy_suppress %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<2x3xi1>, tensor<f32>) -> tensor<2x3xi1>
+  %15 = nn.greedy_suppress %12, %13, %14 : (tensor<2x3x4xf32>, tensor<2x3xi1>, tensor<f32>) -> tensor<2x3xi1>
   return
 }
 

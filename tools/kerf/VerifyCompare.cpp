@@ -137,8 +137,13 @@ Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
 
 Piece kerf::tool::wholePiece(const kerf_tensor_info_t &info,
                              std::vector<double> numbers) {
-  std::vector<int64_t> shape(info.shape, info.shape + info.rank);
-  return {std::vector<int64_t>(shape.size(), 0), shape, std::move(numbers), {}};
+  return wholePiece({info.shape, info.shape + info.rank}, std::move(numbers));
+}
+
+Piece kerf::tool::wholePiece(std::vector<int64_t> shape,
+                             std::vector<double> numbers) {
+  std::vector<int64_t> starts(shape.size(), 0);
+  return {std::move(starts), std::move(shape), std::move(numbers), {}, true};
 }
 
 /// The difference of x and y; infinite if only one is NaN.
@@ -167,6 +172,11 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
   result.shape.assign(info.shape, info.shape + info.rank);
   for (size_t p = 0; p < pieces.size(); ++p) {
     const Piece &piece = pieces[p];
+    if (piece.isWhole && piece.shape != result.shape) {
+      result.expectedShape = piece.shape;
+      result.wrong = 1;
+      break;
+    }
     std::vector<int64_t> index(piece.shape.size(), 0);
     for (size_t i = 0; i < piece.numbers.size(); ++i) {
       int64_t linear = 0;
@@ -223,6 +233,9 @@ std::string kerf::tool::indexText(const std::vector<int64_t> &index) {
 }
 
 std::string kerf::tool::differenceText(const Difference &d) {
+  if (d.expectedShape)
+    return "has shape " + indexText(d.shape) + ", the reference " +
+           indexText(*d.expectedShape);
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << d.elements << (d.elements == 1 ? " element" : " elements")

@@ -13,6 +13,8 @@
 
 #include "kerf/rt/runtime.h"
 
+#include <optional>
+
 namespace kerf::tool {
 
 /// An element of a buffer as a double.
@@ -38,14 +40,18 @@ struct Piece {
   std::vector<double> numbers;
   /// By how much more each may differ; empty: by nothing.
   std::vector<double> slack;
+  bool isWhole = false; ///< then the tensor must have its shape
 };
 /// The whole tensor.
+Piece wholePiece(std::vector<int64_t> shape, std::vector<double> numbers);
 Piece wholePiece(const kerf_tensor_info_t &info, std::vector<double> numbers);
 
 /// The largest difference of one tensor, and where.
 struct Difference {
   std::string name;
   std::vector<int64_t> shape, at;
+  /// Another shape that the reference has, which is why `wrong` is 1.
+  std::optional<std::vector<int64_t>> expectedShape;
   int64_t elements = 0, wrong = 0;
   int64_t unrounded = 0;  ///< elements equal only to the unrounded reference
   int64_t undecided = 0;  ///< elements equal only by their slack

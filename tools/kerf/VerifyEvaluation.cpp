@@ -5,6 +5,7 @@
 #include "kerf/Format/HostCores.h"
 #include "kerf/Import/Import.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interpret/Bounded.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -181,5 +182,5 @@ std::vector<interpret::Tensor> Evaluation::run(
                   model + ":" + complaint,
                   {"the reference cannot run this model; "
                    "--reference=compiled compares two compiled programs"}};
-  return std::move(*outputs);
+  return interpret::modelOutputs(main, *outputs);
 }

@@ -153,11 +153,12 @@ std::vector<interpret::Tensor> Search::keepValues(const Program &program) {
 bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   bool differs = false;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
-    Difference d =
-        compare(info, judged.output(static_cast<int32_t>(index)),
-                {wholePiece(info, outputs[index].data)},
-                Tolerance(options, info.dtype, judged.narrowOutputs[index],
-                          largestMagnitude(outputs[index].data)));
+    Difference d = compare(
+        info, judged.output(static_cast<int32_t>(index)),
+        {wholePiece({outputs[index].shape.begin(), outputs[index].shape.end()},
+                    outputs[index].data)},
+        Tolerance(options, info.dtype, judged.narrowOutputs[index],
+                  largestMagnitude(outputs[index].data)));
     if (!d.wrong)
       continue;
     differs = true;

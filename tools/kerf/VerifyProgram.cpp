@@ -260,6 +260,23 @@ std::vector<kerf_tensor_info_t> Program::outputs() const {
   std::vector<kerf_tensor_info_t> result(kerf_package_num_outputs(package));
   for (int32_t i = 0; i < static_cast<int32_t>(result.size()); ++i)
     check(kerf_package_output(package, i, &result[i]), options.model);
+  if (stepNumber == 0)
+    return result;
+  for (int32_t i = 0; i < static_cast<int32_t>(result.size()); ++i) {
+    kerf_tensor_info_t &info = result[i];
+    bool bounded = false;
+    for (int32_t dim = 0; dim < info.rank; ++dim)
+      bounded |= isBounded(i, dim);
+    if (!bounded)
+      continue;
+    std::vector<int64_t> &shape = shapes.emplace_back(info.rank);
+    check(kerf_session_output_shape(session, i, shape.data(), info.rank),
+          options.model);
+    info.shape = shape.data();
+    info.bytes = kerf_dtype_size(info.dtype);
+    for (int64_t size : shape)
+      info.bytes *= static_cast<size_t>(size);
+  }
   return result;
 }
 

@@ -6,6 +6,8 @@
 
 #include "kerf/rt/run.h"
 
+#include <deque>
+
 namespace kerf::tool {
 
 /// Throws a Failure with what a status of the runtime says.
@@ -40,7 +42,12 @@ public:
   int64_t numRanks() const { return kerf_package_num_ranks(package); }
   /// The input of the last step; null if there is none of that name.
   const rt::HostTensor *input(const std::string &name) const;
+  /// With the shapes that the last step gave them; before it, the largest.
   std::vector<kerf_tensor_info_t> outputs() const;
+  /// Whether the size of a dimension of an output depends on what is computed.
+  bool isBounded(int32_t index, int32_t dim) const {
+    return kerf_package_output_is_bounded(package, index, dim) != 0;
+  }
   const void *output(int32_t index) const;
   /// Parameters that steps write, by name ("w", or "w[0,64]" of a view).
   std::vector<std::pair<std::string, int32_t>> mutableParameters() const;
@@ -66,6 +73,8 @@ private:
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;
   int64_t stepNumber = 0;
+  /// What shapes of outputs() point to, where they are not the package's.
+  mutable std::deque<std::vector<int64_t>> shapes;
   bool damaged = false; ///< as --damage asks
   std::vector<std::string> names;
   std::vector<bool> isGiven;

@@ -250,6 +250,58 @@ TEST(GpuCalls, TopK) {
   checkTopK<int32_t>(4, 33, 7, false, false);
 }
 
+/// Rows of boxes that crowd, some turned, some without area, and some that are
+/// no candidates; shorter and longer than a block of threads.
+void checkGreedySuppress(int64_t outer, int64_t rows, float threshold) {
+  auto boxes = draw<float>(outer * rows * 4, 7);
+  std::vector<uint8_t> candidates(outer * rows, 1);
+  for (int64_t i = 0; i < outer * rows; ++i) {
+    candidates[i] = i % 7 != 3;
+    if (i % 11 == 5)
+      boxes[4 * i + 2] = boxes[4 * i];
+  }
+  std::vector<std::string> types = {
+      bufferOf(outer * rows * 4, "f32"), bufferOf(outer * rows, "i1"),
+      bufferOf(1, "f32"), bufferOf(outer * rows, "i1")};
+  std::string text =
+      "exec.greedy_suppress 0 \"\" outer " + std::to_string(outer) + " rows " +
+      std::to_string(rows) + operand("boxes", 0, types[0]) +
+      operand("candidates", 1, types[1]) + operand("threshold", 2, types[2]) +
+      operand("dst", 3, types[3]);
+  std::vector<float> limit = {threshold};
+  auto got = runCall<uint8_t>(
+      text, types, {bytesOf(boxes), bytesOf(candidates), bytesOf(limit)},
+      outer * rows);
+  auto shared = [&](int64_t a, int64_t b) -> double {
+    double area[2], common = 1;
+    for (int64_t box = 0; box < 2; ++box) {
+      const float *at = boxes.data() + 4 * (box ? b : a);
+      area[box] = std::fabs((double(at[2]) - at[0]) * (double(at[3]) - at[1]));
+    }
+    for (int64_t axis = 0; axis < 2; ++axis) {
+      const float *x = boxes.data() + 4 * a + axis,
+                  *y = boxes.data() + 4 * b + axis;
+      common *= std::max(
+          0.0, double(std::min(std::max(x[0], x[2]), std::max(y[0], y[2]))) -
+                   std::max(std::min(x[0], x[2]), std::min(y[0], y[2])));
+    }
+    return common == 0 ? 0 : common / (area[0] + area[1] - common);
+  };
+  std::vector<uint8_t> expected = candidates;
+  for (int64_t i = 0; i < outer * rows; ++i)
+    for (int64_t j = i / rows * rows; j < i && expected[i]; ++j)
+      if (expected[j] && shared(j, i) > threshold)
+        expected[i] = 0;
+  EXPECT_EQ(got, expected) << text;
+}
+
+TEST(GpuCalls, GreedySuppress) {
+  checkGreedySuppress(3, 40, 0.4f);
+  checkGreedySuppress(2, 700, 0.1f);
+  checkGreedySuppress(1, 1, 0.5f);
+  checkGreedySuppress(40, 8, 0.0f);
+}
+
 struct Pool {
   int64_t batch, channels;
   std::vector<int64_t> in, kernel, strides, low, high, dilations;

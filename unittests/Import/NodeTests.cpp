@@ -13,6 +13,7 @@
 #include "kerf/Import/Import.h"
 #include "kerf/Import/Simplify.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interpret/Bounded.h"
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
 
@@ -167,6 +168,7 @@ void runTest(mlir::MLIRContext &context, Test &test) {
   auto results = interpret::run(main, inputs, weightContent);
   if (failed(results))
     return say("differ", "not interpreted: " + complaint);
+  results = interpret::modelOutputs(main, *results);
   for (size_t index = 0; index < test.outputs.size(); ++index) {
     auto type = cast<mlir::RankedTensorType>(main.getResultTypes()[index]);
     if (type.getElementType() != test.outputs[index].getElementType() &&

@@ -141,12 +141,12 @@ TEST_F(GradientTest, EqualsPyTorch) {
   });
   EXPECT_GE(count, 170);
   // Every op that says it is differentiable is among the cases, but those that
-  // do not work on floats at all, dropout, which is expanded before, and
-  // attention: FiniteDifferenceTest and unittests/Cuda/AttentionTest.cpp
-  // (PyTorch's numbers).
+  // do not work on floats at all or only choose by them, dropout, which is
+  // expanded before, and attention: FiniteDifferenceTest and
+  // unittests/Cuda/AttentionTest.cpp (PyTorch's numbers).
   std::set<std::string> others = opsOnIntegersAlone();
   others.insert({"nn.philox", "nn.less_equal", "nn.sign", "nn.dropout",
-                 "nn.attention", "nn.bitcast"});
+                 "nn.attention", "nn.bitcast", "nn.greedy_suppress"});
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<DifferentiableInterface>() &&
         !others.count(name.getStringRef().str()))

@@ -31,8 +31,9 @@ std::set<std::string> kerf::test::opsOnIntegersAlone() {
 std::set<std::string> kerf::test::opsWithGradients(MLIRContext &context) {
   const std::set<std::string> integers = opsOnIntegersAlone();
   const std::set<std::string> none = {
-      "nn.equal",  "nn.less",    "nn.less_equal", "nn.arg_reduce", "nn.top_k",
-      "nn.philox", "nn.dropout", "nn.is_nan",     "nn.bitcast"};
+      "nn.equal",   "nn.less",           "nn.less_equal", "nn.arg_reduce",
+      "nn.top_k",   "nn.philox",         "nn.dropout",    "nn.is_nan",
+      "nn.bitcast", "nn.greedy_suppress"};
   std::set<std::string> names;
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (std::string text = name.getStringRef().str();

@@ -369,6 +369,15 @@ TEST_F(OpShardingTest, TopK) {
   EXPECT_GT(runs, 20);
 }
 
+TEST_F(OpShardingTest, GreedySuppress) {
+  checkOp(
+      R"(func.func @main(%b: tensor<5x3x7x4xf32>, %c: tensor<5x3x7xi1>, %t: tensor<f32>) -> tensor<5x3x7xi1> {
+    %r = nn.greedy_suppress %b, %c, %t : (tensor<5x3x7x4xf32>, tensor<5x3x7xi1>, tensor<f32>) -> tensor<5x3x7xi1>
+    return %r : tensor<5x3x7xi1>
+  })");
+  EXPECT_GT(runs, 20);
+}
+
 TEST_F(OpShardingTest, Attention) {
   // Groups of heads, with and without a mask; batch, key heads, queries.
   checkOp(

@@ -6,6 +6,7 @@
 #include "Assembly.h"
 
 #include "kerf/Dist/Entries.h"
+#include "kerf/Exec/Boxes.h"
 
 #include "mlir/IR/DialectImplementation.h"
 
@@ -40,6 +41,10 @@ void ExecDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "kerf/Exec/ExecOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kerf/Exec/ExecApart.cpp.inc"
       >();
 }
 

@@ -348,6 +348,35 @@ def Exec_TopKOp : Exec_LibraryOp<"top_k"> {
   let hasVerifier = 1;
 }
 
+def Exec_GreedySuppressOp : Exec_LibraryOp<"greedy_suppress"> {
+  let summary = "boxes that no better one overlaps";
+  let description = [{
+    `dst[outer, rows]` tells which boxes of each row are kept: see
+    `nn.greedy_suppress`. All dense.
+
+    ```mlir
+    exec.greedy_suppress 3 "/nms" outer 4 rows 8
+        boxes(%b : memref<4x8x4xf32>) candidates(%c : memref<4x8xi1>) threshold(%t : memref<f32>)
+        dst(%y : memref<4x8xi1>)
+    ```
+
+    C1: operands lie within their buffers. C2: boxes and threshold are f32,
+    candidates and dst i1.
+  }];
+  let arguments = !con(call, (ins I64Attr:$outer, I64Attr:$rows, Exec_Place:$boxes,
+      Exec_Place:$candidates, Exec_Place:$threshold), destination, launch);
+  let assemblyFormat = head # [{
+    `outer` custom<Int>($outer) `rows` custom<Int>($rows)
+    `boxes` `` custom<Dense>($boxes, type($boxes))
+    `candidates` `` custom<Dense>($candidates, type($candidates))
+    `threshold` `` custom<Dense>($threshold, type($threshold)) `dst` `` custom<Dense>($dst, type($dst))
+  }] # tail;
+  let extraClassDeclaration = roles # [{
+    ::mlir::Type getInputType() { return getBoxes().getType().getElementType(); }
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,7 @@
 //===- KerfDialect.cpp - what phases tell each other ----------------------===//
 #include "kerf/Interfaces/KerfDialect.h"
 
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Interfaces/KnownAttributes.h"
 #include "kerf/Interfaces/TransferCast.h"
 #include "kerf/Support/Preconditions.h"
@@ -34,6 +35,12 @@ static bool isRange(Attribute attribute) {
   return ends && ends.size() == 2 && llvm::all_of(ends, isInteger);
 }
 
+static bool arePairs(Attribute attribute) {
+  auto numbers = dyn_cast<ArrayAttr>(attribute);
+  return numbers && !numbers.empty() && numbers.size() % 2 == 0 &&
+         llvm::all_of(numbers, isDimension);
+}
+
 static bool areTexts(Attribute attribute) {
   auto files = dyn_cast<ArrayAttr>(attribute);
   return files && llvm::all_of(files, llvm::IsaPred<StringAttr>);
@@ -54,6 +61,9 @@ static constexpr KnownAttribute kKnown[] = {
     {kSampleRangeAttr, OnArgument, isRange, "two i64 in a list"},
     {kIgnoreIndexAttr, OnArgument, isInteger, "an i64"},
     {kParameterAttr, OnArgument, isUnit, "a unit"},
+    {kBoundedAttr, OnResult | OnOp, arePairs,
+     "pairs of i64 that are not negative"},
+    {kLengthAttr, OnResult | OnOp, isUnit, "a unit"},
     {kFilesAttr, OnModule, areTexts, "a list of strings"},
     {kBuffersAttr, OnModule, areTexts, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
@@ -83,8 +93,33 @@ LogicalResult KerfDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   return success();
 }
 
-LogicalResult
-KerfDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
-                                         NamedAttribute attribute) {
-  return checkKnown(op, attribute, OnResult, kKnown);
+LogicalResult KerfDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
+  if (failed(checkKnown(op, attribute, OnResult, kKnown)))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || attribute.getName() != kBoundedAttr)
+    return success();
+  ArrayRef<Type> types = function.getResultTypes();
+  auto type = dyn_cast<RankedTensorType>(types[index]);
+  auto numbers = llvm::map_to_vector(
+      cast<ArrayAttr>(attribute.getValue()).getAsRange<IntegerAttr>(),
+      [](IntegerAttr number) { return number.getInt(); });
+  for (size_t i = 0; i < numbers.size(); i += 2) {
+    int64_t dim = numbers[i], length = numbers[i + 1];
+    if (type && dim >= type.getRank())
+      return op->emitError()
+             << kBoundedAttr << " of result " << index << " names dimension "
+             << dim << ", but the result is " << type;
+    auto known = length < static_cast<int64_t>(types.size())
+                     ? dyn_cast<RankedTensorType>(types[length])
+                     : RankedTensorType();
+    if (!known || known.getRank() != 0 ||
+        !known.getElementType().isSignlessInteger(64) ||
+        !function.getResultAttr(length, kLengthAttr))
+      return op->emitError()
+             << kBoundedAttr << " of result " << index << " names result "
+             << length << ", expected a tensor<i64> with " << kLengthAttr;
+  }
+  return success();
 }

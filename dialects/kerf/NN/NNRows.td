@@ -82,6 +82,31 @@ def NN_TopKOp : NN_RuleOp<"top_k", [NN_Infer, NN_Gradient]> {
           "indexedLibraryWork(getX().getType())">.definition;
 }
 
+def NN_GreedySuppressOp : NN_RuleOp<"greedy_suppress", [NN_Infer, NN_Gradient]> {
+  let summary = "boxes that no better one overlaps";
+  let description = [{
+    `boxes[a..., i, :]` is a box by two opposite corners, `y, x, y, x`, from the
+    best on. `result[a..., i]` tells whether box `i` is kept: it is one of the
+    `candidates`, and no box before it that is kept has more than `threshold` of
+    their union in common with it. A box without area overlaps none. The areas
+    are those of ONNX Runtime's NonMaxSuppression, in f32. Nothing is
+    differentiated through the choice.
+
+    ```mlir
+    %r = nn.greedy_suppress %b, %c, %t : (tensor<2x5x4xf32>, tensor<2x5xi1>, tensor<f32>) -> tensor<2x5xi1>
+    ```
+
+    C1: `boxes` end with a dimension of 4, `candidates` have the others.
+  }];
+  let arguments = (ins StaticShapeTensorOf<[F32]>:$boxes, NN_Bool:$candidates,
+                       0DTensorOf<[F32]>:$threshold);
+  let results = (outs NN_Bool:$result);
+  let assemblyFormat = "$boxes `,` $candidates `,` $threshold attr-dict `:` functional-type(operands, results)";
+  // All pairs of a row, at most.
+  let extraClassDefinition = NN_Cost<"Row", "4 * results[0].getNumElements() * results[0].getShape().back()",
+          "::kerf::LibraryWork::Call">.definition;
+}
+
 class NN_SoftmaxLike<string mnemonic, string formula>
     : NN_RuleOp<mnemonic, [NN_Rows, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method # NN_RowDims<"{int64_t(getDim())}">.method;

@@ -27,6 +27,46 @@ static LogicalResult importBranch(Node &node, const onnx::GraphProto &graph,
       graph, node.scope, node.name + "/" + label.str() + "/", {}, results);
 }
 
+/// One of two tensors, whose sizes may differ: bounded, where they do.
+static Value choose(Node &node, Value condition, Value a, Value b) {
+  Value one = node.whole(a), other = node.whole(b);
+  SmallVector<Bound> bounds;
+  for (int64_t d = 0; d < rankOf(a) && one && other; ++d) {
+    Value known = node.bounds.lengthOf(a, d),
+          second = node.bounds.lengthOf(b, d);
+    bool isSame =
+        known && second ? areSameNumber(known, second) : !known && !second;
+    int64_t sizes[] = {shapeOf(a)[d], shapeOf(b)[d]};
+    if (isSame && sizes[0] == sizes[1]) {
+      if (known)
+        bounds.push_back({d, known});
+      continue;
+    }
+    // A dimension of one element would be broadcast.
+    int64_t most = std::max<int64_t>({sizes[0], sizes[1], 2});
+    for (Value *each : {&one, &other}) {
+      SmallVector<int64_t> low(rankOf(a), 0), high(rankOf(a), 0);
+      if (!*each || shapeOf(*each)[d] == most)
+        continue;
+      high[d] = most - shapeOf(*each)[d];
+      *each = node.make<PadOp>(
+          {*each},
+          {node.i64s("low", low), node.i64s("high", high),
+           node.ops.getNamedAttr("value", node.number(0, elementOf(a)))});
+    }
+    Value length = node.select(condition, node.sizeOf(a, d), node.sizeOf(b, d));
+    if (!length)
+      return {};
+    node.bounds.setMost(length, most);
+    bounds.push_back({d, length});
+  }
+  Value result = one && other ? node.select(condition, one, other) : Value();
+  for (const Bound &bound : bounds)
+    if (result)
+      node.bounds.set(result, bound.dim, bound.length);
+  return result;
+}
+
 static LogicalResult branch(Node &node) {
   if (failed(node.arity(1, 1, 1 << 16)))
     return failure();
@@ -59,7 +99,9 @@ static LogicalResult branch(Node &node) {
     Value a = results[index], b = others[index];
     if (!a || !b)
       continue; // reported where it failed
-    if (a.getType() != b.getType())
+    bool isTensor = !isSequence(a) && !isSequence(b);
+    if (isTensor ? elementOf(a) != elementOf(b) || rankOf(a) != rankOf(b)
+                 : a.getType() != b.getType())
       return node.unsupported(
           "operator If on a computed condition, whose branches give other "
           "types",
@@ -74,7 +116,7 @@ static LogicalResult branch(Node &node) {
       node.outputs[index] = makeSequence(node.ops, node.loc, elements);
       continue;
     }
-    node.outputs[index] = node.select(condition, a, b);
+    node.outputs[index] = choose(node, condition, a, b);
     if (!node.outputs[index])
       return node.fail();
   }

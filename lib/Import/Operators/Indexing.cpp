@@ -44,10 +44,17 @@ static LogicalResult checkIndices(Node &node, Value indices, int64_t size) {
   return success();
 }
 
-Value kerf::onnx_import::indicesWithin(Node &node, Value indices,
-                                       int64_t size) {
+Value kerf::onnx_import::indicesWithin(Node &node, Value indices, int64_t size,
+                                       Value length) {
   if (!indices || failed(checkIndices(node, indices, size)))
     return {};
+  if (length) {
+    Value isNegative =
+        node.make<LessOp>({indices, node.scalar(0, elementOf(indices))});
+    indices = node.select(isNegative, node.add(indices, length), indices);
+    if (!indices)
+      return {};
+  }
   if (node.elements(indices))
     return fromEnd(node, node.asConstant(indices), size);
   // A gather of 0, 1, 2, ... is what fails at run time.
@@ -57,13 +64,15 @@ Value kerf::onnx_import::indicesWithin(Node &node, Value indices,
 }
 
 Value kerf::onnx_import::linearIndices(Node &node, Value indices,
-                                       ArrayRef<int64_t> sizes) {
+                                       ArrayRef<int64_t> sizes,
+                                       ArrayRef<Value> lengths) {
   int64_t last = rankOf(indices) - 1;
   Integers shape(shapeOf(indices).drop_back());
   Value linear;
   for (auto [j, size] : llvm::enumerate(sizes)) {
     Value index = node.reshape(node.slice(indices, last, int64_t(j), 1), shape);
-    index = indicesWithin(node, index, size);
+    index = indicesWithin(node, index, size,
+                          lengths.empty() ? Value() : lengths[j]);
     if (!index)
       return {};
     index = node.mul(index, double(llvm::product_of(sizes.drop_front(j + 1))));
@@ -164,13 +173,26 @@ static LogicalResult gatherND(Node &node) {
       from.take_front(batch) != to.take_front(batch))
     return node.error("indices do not fit data and batch_dims " + Twine(batch));
   int64_t depth = to.back();
-  Value linear = linearIndices(node, indices, from.slice(batch, depth));
+  SmallVector<Value> lengths;
+  for (int64_t d = batch; d < batch + depth; ++d)
+    lengths.push_back(node.bounds.lengthOf(data, d));
+  Value linear =
+      linearIndices(node, indices, from.slice(batch, depth), lengths);
   Integers shape(from.take_front(batch));
   shape.push_back(llvm::product_of(from.slice(batch, depth)));
   llvm::append_range(shape, from.drop_front(batch + depth));
   if (!linear)
     return node.fail();
-  return node.set(gatherRows(node, node.reshape(data, shape), linear, batch));
+  if (llvm::all_of(lengths, [](Value length) { return !length; }))
+    return node.set(gatherRows(node, node.reshape(data, shape), linear, batch));
+  // Indices count elements where they lie.
+  for (const Bound &bound : node.bounds.of(data))
+    if (bound.dim < batch || bound.dim >= batch + depth)
+      return node.unsupported("operator GatherND of a tensor with several "
+                              "dimensions whose size is known only when the "
+                              "program runs");
+  return node.set(
+      gatherRows(node, node.reshape(node.whole(data), shape), linear, batch));
 }
 
 static LogicalResult oneHot(Node &node) {
@@ -239,7 +261,10 @@ template <ReduceKind kind> static LogicalResult cumulative(Node &node) {
   if (!result)
     return failure();
   // The new last dimension takes the axis's place.
-  return node.set(node.transpose(result, lastToAxis(*axis, rankOf(x))));
+  result = node.transpose(result, lastToAxis(*axis, rankOf(x)));
+  if (Value length = node.bounds.lengthOf(x, *axis); length && result)
+    node.bounds.set(result, *axis, length);
+  return node.set(result);
 }
 
 /// 1 at the first maximum of each row. Before operator set 13 rows are all

@@ -17,13 +17,25 @@ mlir::Value elementIndices(Node &node, int64_t &axis);
 /// The same indices in [0, size): negative ones count from the end. One that is
 /// outside [-size, size) is an error here if it is a constant, and else when
 /// the program runs.
-mlir::Value indicesWithin(Node &node, mlir::Value indices, int64_t size);
+/// `length`: how many there are, if that is computed; negative ones count from
+/// there.
+mlir::Value indicesWithin(Node &node, mlir::Value indices, int64_t size,
+                          mlir::Value length = {});
 
 /// For each entry of the last dimension of `indices` the number of the element
 /// (or slice) of dimensions `sizes`, in row-major order. Indices have the
-/// checks above.
+/// checks above. `lengths`: of the dimensions, null where they are the sizes.
 mlir::Value linearIndices(Node &node, mlir::Value indices,
-                          llvm::ArrayRef<int64_t> sizes);
+                          llvm::ArrayRef<int64_t> sizes,
+                          llvm::ArrayRef<mlir::Value> lengths = {});
+
+/// The places in the vector `mask` that hold, in order, of which there are at
+/// most `most`: bounded by their number, with 0 behind them. Null after
+/// reporting.
+mlir::Value placesOf(Node &node, mlir::Value mask, int64_t most);
+
+/// What nn.top_k compares instead of x, in the same order.
+mlir::Value sortKeys(Node &node, mlir::Value x);
 
 /// Where dimension `axis` of `rank` becomes the last one, and the way back.
 llvm::SmallVector<int64_t> axisToLast(int64_t axis, int64_t rank);

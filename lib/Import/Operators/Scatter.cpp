@@ -106,7 +106,8 @@ static LogicalResult scatterElements(Node &node) {
     return failure();
   if (typeOf(indices).getNumElements() == 0)
     return node.set(data);
-  indices = indicesWithin(node, indices, shapeOf(data)[axis]);
+  indices = indicesWithin(node, indices, shapeOf(data)[axis],
+                          node.bounds.lengthOf(data, axis));
   if (!indices)
     return node.fail();
   return node.set(
@@ -133,14 +134,23 @@ static LogicalResult scatterND(Node &node) {
     return failure();
   if (typeOf(updates).getNumElements() == 0)
     return node.set(data);
-  Value rows = linearIndices(node, indices, from.take_front(depth));
+  SmallVector<Value> lengths;
+  for (int64_t d = 0; d < depth; ++d)
+    lengths.push_back(node.bounds.lengthOf(data, d));
+  Value rows = linearIndices(node, indices, from.take_front(depth), lengths);
   if (!rows)
     return node.fail();
   Integers flat{llvm::product_of(from.take_front(depth))};
   llvm::append_range(flat, from.drop_front(depth));
-  Value changed =
-      scatter(node, *kind, node.reshape(data, flat), rows, updates, 0);
-  return node.set(node.reshape(changed, Integers(from)));
+  Value changed = scatter(node, *kind, node.reshape(node.whole(data), flat),
+                          rows, updates, 0);
+  changed = node.reshape(changed, Integers(from));
+  if (node.bounds.has(data))
+    changed = node.whole(changed); // that is not data itself
+  for (const Bound &bound : SmallVector<Bound>(node.bounds.of(data)))
+    if (changed)
+      node.bounds.set(changed, bound.dim, bound.length);
+  return node.set(changed);
 }
 
 Value kerf::onnx_import::writeAt(Node &node, Value cache, Value updates,
@@ -209,6 +219,19 @@ static LogicalResult tensorScatter(Node &node) {
   return node.set(written);
 }
 
+Value kerf::onnx_import::sortKeys(Node &node, Value x) {
+  if (!x)
+    return {};
+  if (elementOf(x).isUnsignedInteger(64)) {
+    // With its first bit flipped a number without sign is in the order of
+    // those with one.
+    Type i64 = node.ops.getI64Type();
+    x = node.add(node.cast(x, i64),
+                 node.scalar(double(std::numeric_limits<int64_t>::min()), i64));
+  }
+  return x ? node.cast(x, indexedType(node, elementOf(x))) : x;
+}
+
 static LogicalResult topK(Node &node) {
   if (failed(node.opset < 10 ? node.arity(1, 1, 2) : node.arity(2, 2, 2)))
     return failure();
@@ -218,9 +241,16 @@ static LogicalResult topK(Node &node) {
   if (node.opset >= 11)
     (void)node.integer("sorted", 1); // any order will do, also the sorted one
   int64_t k = 0;
+  Value computed; // as many as are known only when the program runs
   if (node.opset < 10) {
     node.requireAttribute("k");
     k = node.integer("k", 0);
+  } else if (auto numbers = node.numbersOf(node.in(1));
+             axis && numbers && numbers->size() == 1 &&
+             !node.integerElements(numbers->front()) &&
+             node.bounds.most(numbers->front())) {
+    computed = numbers->front();
+    k = std::min(*node.bounds.most(computed), shapeOf(x)[*axis]);
   } else if (auto given = node.constantIntegers(1)) {
     if (given->size() != 1)
       return node.error("k must be one number");
@@ -235,19 +265,14 @@ static LogicalResult topK(Node &node) {
   SmallVector<NamedAttribute, 2> attributes{node.i64("k", k)};
   if (!largest)
     attributes.push_back(node.unit("smallest"));
-  Value ordered = rows;
-  if (elementOf(x).isUnsignedInteger(64)) {
-    // With its first bit flipped a number without sign is in the order of
-    // those with one.
-    Value flipped = node.cast(rows, node.ops.getI64Type());
-    ordered = node.add(flipped,
-                       node.scalar(double(std::numeric_limits<int64_t>::min()),
-                                   node.ops.getI64Type()));
-  }
-  Value indices = node.make<TopKOp>(
-      {node.cast(ordered, indexedType(node, elementOf(ordered)))}, attributes);
+  Value indices = node.make<TopKOp>({sortKeys(node, rows)}, attributes);
   if (!indices)
     return node.fail();
+  if (computed)
+    node.bounds.set(
+        indices, rankOf(x) - 1,
+        node.make<MinOp>(
+            {computed, node.scalar(double(k), node.ops.getI64Type())}));
   Integers back = lastToAxis(*axis, rankOf(x));
   Value values = gatherRows(node, rows, indices, rankOf(x) - 1);
   if (!values || failed(node.set(0, node.transpose(values, back))))

@@ -1,16 +1,17 @@
 //===- Selection.cpp - what is chosen by values ---------------------------===//
 //
-// The sizes of these results depend on values, so those must be known: they
-// follow from constants and shapes (masks and ranges that exporters write), or
-// are given with option constant. What is chosen from may be computed.
+// The sizes of these results depend on values. Where those are known (they
+// follow from constants and shapes, or are given with option constant) so are
+// the sizes; else the results are bounded (Bounds.h): the places come first, in
+// order, which the indices of the largest elements of the mask are.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
+#include "Indexing.h"
 
 #include "kerf/NN/IR/HostTensor.h"
 
-#include <cmath>
-#include <numeric>
+#include <algorithm>
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -25,8 +26,8 @@ static LogicalResult compress(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   Value x = node.in(0);
-  auto condition = node.constantIntegers(1);
-  if (!condition)
+  std::optional<Integers> condition;
+  if (node.elements(node.in(1)) && !(condition = node.constantIntegers(1)))
     return failure();
   int64_t axis = 0;
   if (node.hasAttribute("axis")) {
@@ -37,9 +38,18 @@ static LogicalResult compress(Node &node) {
   } else {
     x = node.reshape(x, {typeOf(x).getNumElements()});
   }
-  if (rankOf(node.in(1)) != 1 || int64_t(condition->size()) > shapeOf(x)[axis])
+  if (!x)
+    return node.fail();
+  int64_t size = shapeOf(x)[axis];
+  if (rankOf(node.in(1)) != 1 || shapeOf(node.in(1))[0] > size)
     return node.error("the condition must be a vector of at most " +
-                      Twine(shapeOf(x)[axis]) + " elements");
+                      Twine(size) + " elements");
+  if (!condition) {
+    if (!elementOf(node.in(1)).isInteger(1))
+      return node.error("the condition is not of bools");
+    Value places = placesOf(node, node.in(1), size);
+    return node.set(places ? node.gather(x, places, axis) : places);
+  }
   Integers places;
   for (auto [index, holds] : llvm::enumerate(*condition))
     if (holds)
@@ -47,9 +57,64 @@ static LogicalResult compress(Node &node) {
   return node.set(node.gather(x, node.integers(places), axis));
 }
 
+Value kerf::onnx_import::placesOf(Node &node, Value mask, int64_t most) {
+  mask = node.whole(node.filled(mask, 0));
+  if (!mask)
+    return {};
+  // A dimension of one element would be broadcast.
+  int64_t count = shapeOf(mask)[0], least = 2;
+  if (count < least)
+    mask = node.concat(
+        {mask, node.splat({least - count}, 0, node.ops.getI1Type())}, 0);
+  int64_t size = std::max(std::min(count, most), least);
+  Type i64 = node.ops.getI64Type();
+  Value length = node.reduce(node.cast(mask, i64), ReduceKind::Sum, {0}, false);
+  Value places = node.make<TopKOp>({node.cast(mask, node.ops.getI32Type())},
+                                   {node.i64("k", size)});
+  if (!length || !places)
+    return {};
+  if (most < count)
+    length = node.make<MinOp>({length, node.scalar(double(most), i64)});
+  node.bounds.setMost(length, std::min(count, most));
+  node.bounds.set(places, 0, length);
+  return node.filled(places, 0);
+}
+
+static LogicalResult nonZeroComputed(Node &node) {
+  Value x = node.in(0), mask = x;
+  ArrayRef<int64_t> shape = shapeOf(x);
+  if (shape.empty() || typeOf(x).getNumElements() == 0)
+    return node.unsupported(
+        "operator NonZero of a computed number without dimensions, or of no "
+        "elements",
+        "tensors are taken");
+  if (!elementOf(x).isInteger(1))
+    mask = node.make<NotOp>(
+        {node.make<EqualOp>({x, node.scalar(0, elementOf(x))})});
+  int64_t count = typeOf(x).getNumElements(), stride = count;
+  mask = node.whole(node.filled(mask, 0));
+  Value places = placesOf(node, node.reshape(mask, {count}), count);
+  if (!places)
+    return node.fail();
+  SmallVector<Value> rows;
+  Type i64 = node.ops.getI64Type();
+  for (int64_t size : shape) {
+    stride /= size;
+    Value row = places;
+    if (stride != 1)
+      row = node.div(row, node.scalar(double(stride), i64));
+    if (!rows.empty())
+      row = node.make<RemOp>({row, node.scalar(double(size), i64)});
+    rows.push_back(node.reshape(row, {1, shapeOf(places)[0]}));
+  }
+  return node.set(node.concat(rows, 0));
+}
+
 static LogicalResult nonZero(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
+  if (!node.elements(node.in(0)))
+    return nonZeroComputed(node);
   DenseElementsAttr given = node.constantElements(0);
   if (!given)
     return failure();
@@ -73,110 +138,7 @@ static LogicalResult nonZero(Node &node) {
       node.reshape(node.integers(all), {int64_t(shape.size()), count}));
 }
 
-namespace {
-/// The slices of a constant along a dimension of `count`, with `outer` elements
-/// in the dims before it and `inner` behind it. They are compared element by
-/// element; NaN is behind every number and equal to itself.
-class Slices {
-public:
-  Slices(DenseElementsAttr elements, int64_t outer, int64_t count,
-         int64_t inner)
-      : x(decode(elements)), outer(outer), count(count), inner(inner),
-        isUnsigned(elements.getElementType().isUnsignedInteger(64)) {}
-
-  /// Below 0, 0 or above, as the first is before, equal to or behind.
-  int compare(int64_t a, int64_t b) const {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i)
-        if (int way = compareAt((o * count + a) * inner + i,
-                                (o * count + b) * inner + i))
-          return way;
-    return 0;
-  }
-
-private:
-  int compareAt(int64_t a, int64_t b) const {
-    if (x.splat)
-      return 0;
-    if (x.isFloat()) {
-      double l = x.floats[a], r = x.floats[b];
-      if (std::isnan(l) || std::isnan(r))
-        return int(std::isnan(l)) - int(std::isnan(r));
-      return int(l > r) - int(l < r);
-    }
-    int64_t l = x.integers[a], r = x.integers[b];
-    if (isUnsigned)
-      return int(uint64_t(l) > uint64_t(r)) - int(uint64_t(l) < uint64_t(r));
-    return int(l > r) - int(l < r);
-  }
-
-  HostTensor x;
-  int64_t outer, count, inner;
-  bool isUnsigned;
-};
-} // namespace
-
-static LogicalResult unique(Node &node) {
-  if (failed(node.arity(1, 1, 4)))
-    return failure();
-  bool sorted = node.integer("sorted", 1);
-  DenseElementsAttr elements = node.constantElements(0);
-  if (!elements)
-    return failure();
-  Value x = node.in(0);
-  int64_t axis = 0, outer = 1, inner = 1;
-  if (node.hasAttribute("axis")) {
-    auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
-    if (!within)
-      return failure();
-    axis = *within;
-    for (int64_t d = 0; d < rankOf(x); ++d)
-      (d < axis ? outer : inner) *= d == axis ? 1 : shapeOf(x)[d];
-  } else {
-    x = node.reshape(x, {typeOf(x).getNumElements()});
-  }
-  int64_t count = shapeOf(x)[axis];
-  Slices slices(elements, outer, count, inner);
-  Integers order(count);
-  std::iota(order.begin(), order.end(), 0);
-  llvm::sort(order, [&](int64_t a, int64_t b) {
-    int way = slices.compare(a, b);
-    return way ? way < 0 : a < b;
-  });
-  /// Of each different slice its first index, in order of their values.
-  Integers firsts;
-  Integers classOf(count);
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || slices.compare(order[i - 1], order[i]) != 0)
-      firsts.push_back(order[i]);
-    classOf[order[i]] = int64_t(firsts.size()) - 1;
-  }
-  Integers place(firsts.size()); // of a class in the result
-  std::iota(place.begin(), place.end(), 0);
-  if (!sorted) {
-    Integers byFirst(place);
-    llvm::sort(byFirst,
-               [&](int64_t a, int64_t b) { return firsts[a] < firsts[b]; });
-    for (auto [at, which] : llvm::enumerate(byFirst))
-      place[which] = int64_t(at);
-  }
-  Integers indices(firsts.size()), inverse, counts(firsts.size(), 0);
-  for (auto [which, first] : llvm::enumerate(firsts))
-    indices[place[which]] = first;
-  for (int64_t which : classOf) {
-    inverse.push_back(place[which]);
-    ++counts[place[which]];
-  }
-  ArrayRef<int64_t> further[] = {indices, inverse, counts};
-  for (size_t index = 1; index < node.outputs.size(); ++index)
-    if (node.wants(index) &&
-        failed(node.set(index, node.integers(further[index - 1]))))
-      return failure();
-  return node.set(node.gather(x, node.integers(indices), axis));
-}
-
 void kerf::onnx_import::addSelection(HandlerTable &table) {
   table.add("Compress", 9, compress);
   table.add("NonZero", 9, nonZero);
-  table.add("Unique", 11, unique);
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
+#include "BoundedShapes.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -31,6 +32,9 @@ static LogicalResult reshape(Node &node) {
     return failure();
   (void)node.integerList("consumed_inputs");
   bool allowZero = node.integer("allowzero", 0);
+  if (node.has(1) &&
+      (node.bounds.has(node.in(0)) || !node.elements(node.in(1))))
+    return reshapeBounded(node, allowZero);
   auto wish =
       node.opset < 5 ? node.integerList("shape") : node.constantIntegers(1);
   if (!wish)
@@ -169,6 +173,9 @@ static LogicalResult split(Node &node) {
   auto axis = node.axisWithin(node.integer("axis", 0), rankOf(x));
   if (!axis)
     return failure();
+  if (node.bounds.lengthOf(x, *axis))
+    return node.unsupported("operator Split along a dimension whose size is "
+                            "known only when the program runs");
   std::optional<Integers> sizes;
   if (node.opset < 2 || node.opset >= 13)
     sizes = node.constantIntegers(1);
@@ -217,6 +224,11 @@ static LogicalResult slice(Node &node) {
     ends = node.integerList("ends");
     axes = node.integerList("axes");
   } else {
+    auto isKnown = [&](size_t index) {
+      return !node.has(index) || node.elements(node.in(index));
+    };
+    if (node.bounds.has(x) || !isKnown(1) || !isKnown(2))
+      return sliceBounded(node);
     starts = node.constantIntegers(1);
     ends = node.constantIntegers(2);
     axes = node.constantIntegers(3);
@@ -275,6 +287,8 @@ static LogicalResult slice(Node &node) {
 static LogicalResult expand(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
+  if (node.bounds.has(node.in(0)) || !node.elements(node.in(1)))
+    return expandBounded(node);
   auto wish = node.constantIntegers(1);
   if (!wish)
     return failure();

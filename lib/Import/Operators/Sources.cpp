@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 #include "../Importer.h"
+#include "BoundedShapes.h"
 
 #include <cmath>
 
@@ -57,7 +58,12 @@ static LogicalResult constant(Node &node) {
 static LogicalResult constantOfShape(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
-  auto shape = node.constantIntegers(0);
+  std::optional<SmallVector<int64_t>> shape;
+  SmallVector<Value> lengths;
+  if (!node.elements(node.in(0)))
+    shape = largestShape(node, 0, lengths);
+  else
+    shape = node.constantIntegers(0);
   if (!shape)
     return failure();
   for (int64_t size : *shape)
@@ -77,13 +83,19 @@ static LogicalResult constantOfShape(Node &node) {
       return node.error("attribute \"value\" must have one element");
     element = elementOf(literal);
   }
+  auto bounded = [&](Value result) {
+    for (auto [dim, length] : llvm::enumerate(lengths))
+      if (result && length)
+        node.bounds.set(result, int64_t(dim), length);
+    return node.set(result);
+  };
   if (!value)
-    return node.set(node.splat(*shape, 0, element));
+    return bounded(node.splat(*shape, 0, element));
   auto type = RankedTensorType::get(*shape, element);
   if (!tensorBytes(*shape, element))
     return node.error("result is larger than 2^47 bytes");
   Attribute single = *value.getValues<Attribute>().begin();
-  return node.set(node.constant(DenseElementsAttr::get(type, single)));
+  return bounded(node.constant(DenseElementsAttr::get(type, single)));
 }
 
 static LogicalResult shape(Node &node) {
@@ -95,6 +107,12 @@ static LogicalResult shape(Node &node) {
   };
   int64_t start = clamp(node.integer("start", 0));
   int64_t end = clamp(node.integer("end", rank));
+  if (node.bounds.has(node.in(0)) && start < end) {
+    SmallVector<Value> sizes;
+    for (int64_t dim = start; dim < end; ++dim)
+      sizes.push_back(node.reshape(node.sizeOf(node.in(0), dim), {1}));
+    return node.set(node.concat(sizes, 0));
+  }
   return node.set(node.integers(
       shapeOf(node.in(0)).slice(start, std::max(end - start, int64_t(0)))));
 }
@@ -102,9 +120,20 @@ static LogicalResult shape(Node &node) {
 static LogicalResult size(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
+  Value x = node.in(0);
+  if (node.bounds.has(x)) {
+    Value count;
+    int64_t rest = 1;
+    for (int64_t dim = 0; dim < rankOf(x); ++dim)
+      if (Value length = node.bounds.lengthOf(x, dim))
+        count = count ? node.mul(count, length) : length;
+      else
+        rest *= shapeOf(x)[dim];
+    return node.set(node.times(count, rest));
+  }
   return node.set(node.constant(
       DenseElementsAttr::get(RankedTensorType::get({}, node.ops.getI64Type()),
-                             typeOf(node.in(0)).getNumElements())));
+                             typeOf(x).getNumElements())));
 }
 
 /// How many numbers there are from `start` up to, or down to, `limit`.
@@ -120,6 +149,8 @@ static double stepsBetween(int64_t start, int64_t limit, int64_t delta) {
 static LogicalResult range(Node &node) {
   if (failed(node.arity(3, 3)))
     return failure();
+  if (!node.elements(node.in(1)) && elementOf(node.in(1)).isSignlessInteger(64))
+    return rangeBounded(node);
   auto start = node.constantReal(0), limit = node.constantReal(1),
        delta = node.constantReal(2);
   (void)node.integer("stash_type", 1);

@@ -19,7 +19,7 @@
 #include "kerf/Format/State.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Import/State.h"
-#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/DescribeType.h"
 
@@ -396,6 +396,24 @@ private:
     return castTo(all, type.getElementType());
   }
 
+  /// kerf.bounded counts the results that stay.
+  void renumberLengths(const llvm::BitVector &erased) {
+    for (unsigned i = 0; i < main.getNumResults(); ++i) {
+      auto bounded = main.getResultAttrOfType<ArrayAttr>(i, kBoundedAttr);
+      if (!bounded || erased.test(i))
+        continue;
+      SmallVector<int64_t> pairs;
+      for (auto number : bounded.getAsRange<IntegerAttr>()) {
+        int64_t value = number.getInt();
+        if (pairs.size() % 2 == 1) // not a dimension
+          for (unsigned other : erased.set_bits())
+            value -= other < number.getInt();
+        pairs.push_back(value);
+      }
+      main.setResultAttr(i, kBoundedAttr, builder.getI64ArrayAttr(pairs));
+    }
+  }
+
   /// Arguments and results of pairs.
   void eraseUnused() {
     llvm::BitVector arguments(main.getNumArguments()),
@@ -404,6 +422,7 @@ private:
       arguments.set(number);
     for (unsigned number : keptResults)
       results.set(number);
+    renumberLengths(results);
     Operation *terminator = block.getTerminator();
     terminator->eraseOperands(results);
     (void)main.eraseArguments(arguments);

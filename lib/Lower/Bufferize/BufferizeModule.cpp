@@ -14,7 +14,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
-#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
@@ -65,9 +65,13 @@ static void addBoundary(OpBuilder &builder, func::FuncOp main, bool input,
   if (input)
     exec::ModelInputOp::create(builder, main.getLoc(), index, name, whole, part,
                                sharding, rangeOf(main, i));
-  else
-    exec::ModelOutputOp::create(builder, main.getLoc(), index, name, whole,
-                                part, sharding);
+  if (input)
+    return;
+  auto output = exec::ModelOutputOp::create(builder, main.getLoc(), index, name,
+                                            whole, part, sharding);
+  for (StringRef key : {kBoundedAttr, kLengthAttr})
+    if (Attribute given = attribute(key))
+      output->setAttr(key, given);
 }
 
 namespace {

@@ -283,6 +283,9 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
           [&](auto op) { return emitAttention(op, module, name); })
       .Case<exec::ScatterAddOp, exec::ScatterOp>(
           [&](auto op) { return emitScatter(op, module, name); })
+      .Case<exec::GreedySuppressOp>([&](exec::GreedySuppressOp op) {
+        return emitGreedySuppress(op, module, name);
+      })
       .Case<exec::TopKOp, exec::MaxPoolGradientOp, exec::AvgPoolGradientOp>(
           [&](auto op) { return CallEmitter(call, module, name).emit(op); })
       .Default([](Operation *) { return failure(); });
@@ -293,6 +296,7 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
 bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
   return cuda::productWithEpilogueKernel(call) ||
          isa<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
-             exec::MaxPoolGradientOp, exec::AvgPoolGradientOp,
-             exec::AttentionOp, exec::AttentionGradientOp>(call.getOperation());
+             exec::GreedySuppressOp, exec::MaxPoolGradientOp,
+             exec::AvgPoolGradientOp, exec::AttentionOp,
+             exec::AttentionGradientOp>(call.getOperation());
 }

@@ -10,7 +10,7 @@
 
 #include "GpuEmitter.h"
 
-#include "kerf/Exec/Exec.h"
+#include "kerf/Exec/Boxes.h"
 
 namespace kerf::cuda {
 
@@ -32,6 +32,11 @@ GpuLaunch emitScatter(exec::ScatterAddOp call, mlir::gpu::GPUModuleOp module,
                       llvm::StringRef name);
 GpuLaunch emitScatter(exec::ScatterOp call, mlir::gpu::GPUModuleOp module,
                       llvm::StringRef name);
+
+/// The same for overlapping boxes (GpuSuppress.cpp).
+GpuLaunch emitGreedySuppress(exec::GreedySuppressOp call,
+                             mlir::gpu::GPUModuleOp module,
+                             llvm::StringRef name);
 
 /// The product, if a call has a kernel for its last post-op; else null (see
 /// GpuEpilogue.cpp). The kernel's code, and which of the call's buffers are

@@ -8,7 +8,7 @@
 #include "../OpKinds.h"
 #include "Epilogue.h"
 
-#include "kerf/NN/NN.h"
+#include "kerf/NN/Boxes.h"
 #include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
 
@@ -175,7 +175,9 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 
 /// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
-  bool anyRank = isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp>(op);
+  bool anyRank =
+      isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp, nn::GreedySuppressOp>(
+          op);
   LibraryCall call;
   call.anchor = op;
   call.result = op->getResult(0);
@@ -193,6 +195,8 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
     call.lhs = denseOperand(call, op->getOperand(0));
     if (op->getNumOperands() > 1)
       call.rhs = denseOperand(call, op->getOperand(1));
+    if (op->getNumOperands() > 2)
+      call.moreOperands.push_back(denseOperand(call, op->getOperand(2)));
   }
   call.ops.push_back(op);
   // A 16-bit result that is cast to f32 is stored in f32, without the rounding.

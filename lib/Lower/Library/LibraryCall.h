@@ -49,7 +49,7 @@ struct LibraryCall {
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
-  /// Attention: operands besides lhs and rhs (queries and keys), in the order
+  /// Operands besides lhs and rhs. Attention (queries and keys): in the order
   /// of the op of exec, a bias last; strides over [batch, heads, rows,
   /// columns].
   llvm::SmallVector<StridedView, 0> moreOperands;

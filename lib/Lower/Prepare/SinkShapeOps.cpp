@@ -11,6 +11,8 @@
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
 
+#include "kerf/NN/Boxes.h"
+
 #include <limits>
 
 namespace kerf {
@@ -42,7 +44,7 @@ static bool becomesKernel(Operation *op) {
          !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
               nn::ConvWeightGradientOp, nn::AttentionOp,
               nn::AttentionGradientOp, nn::ScatterAddOp, nn::ScatterOp,
-              nn::TopKOp>(op);
+              nn::TopKOp, nn::GreedySuppressOp>(op);
 }
 
 static void sink(func::FuncOp function) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 using namespace kerf::rt;
 
@@ -238,6 +239,69 @@ private:
   }
 };
 
+//===----------------------------------------------------------------------===//
+// Boxes that no better one overlaps
+//===----------------------------------------------------------------------===//
+
+// An iteration is a row. Each candidate is held against those that are kept so
+// far, as ONNX Runtime does: the boxes of a row are its own, so nothing else
+// needs to be looked at.
+class GreedySuppress : public NativeCall {
+public:
+  GreedySuppress(const LibraryDesc &given, Device &device)
+      : NativeCall(given, device) {
+    iterations = desc.rows ? desc.outer : 0;
+    grain = std::max<int64_t>(1, (1 << 10) / std::max<int64_t>(desc.rows, 1));
+  }
+
+private:
+  struct Box {
+    float y0, x0, y1, x1, area;
+  };
+
+  void runRange(void *const *buffers, int64_t begin,
+                int64_t end) const override {
+    const float *boxes = pointerOf<float>(desc.lhs, buffers);
+    const auto *candidates = pointerOf<uint8_t>(desc.rhs, buffers);
+    float threshold = *pointerOf<float>(desc.bias, buffers);
+    auto *dst = pointerOf<uint8_t>(desc.dst, buffers);
+    std::vector<Box> kept;
+    for (int64_t o = begin; o < end; ++o) {
+      kept.clear();
+      for (int64_t i = o * desc.rows; i < (o + 1) * desc.rows; ++i) {
+        dst[i] = 0;
+        if (!candidates[i])
+          continue;
+        const float *at = boxes + 4 * i;
+        Box box{std::min(at[0], at[2]), std::min(at[1], at[3]),
+                std::max(at[0], at[2]), std::max(at[1], at[3]), 0};
+        box.area = area(box.y1 - box.y0, box.x1 - box.x0);
+        dst[i] = std::none_of(kept.begin(), kept.end(), [&](const Box &better) {
+          return overlap(better, box, threshold);
+        });
+        if (dst[i])
+          kept.push_back(box);
+      }
+    }
+  }
+
+  // Products are rounded before they are added, as in ONNX Runtime: whether a
+  // box is just over the threshold depends on it.
+  static float area(float height, float width) {
+    volatile float product = width * height;
+    return product;
+  }
+
+  static bool overlap(const Box &a, const Box &b, float threshold) {
+    float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0),
+          width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
+    if (!(height > 0 && width > 0 && a.area > 0 && b.area > 0))
+      return false;
+    float common = area(height, width), both = a.area + b.area - common;
+    return common > 0 && both > 0 && common / both > threshold;
+  }
+};
+
 /// The call for the elements that calls by index take.
 template <template <typename> class Call>
 std::unique_ptr<LibraryCall> makeIndexed(const LibraryDesc &desc,
@@ -442,6 +506,7 @@ bool kerf::rt::isNativeCall(const LibraryDesc &desc) {
   case LibraryDesc::ScatterAdd:
   case LibraryDesc::Scatter:
   case LibraryDesc::TopK:
+  case LibraryDesc::GreedySuppress:
     return true;
   default:
     return false;
@@ -465,6 +530,8 @@ std::unique_ptr<LibraryCall> kerf::rt::makeNativeCall(const LibraryDesc &desc,
     return makeIndexed<Scatter>(desc, device);
   case LibraryDesc::TopK:
     return makeIndexed<TopK>(desc, device);
+  case LibraryDesc::GreedySuppress:
+    return std::make_unique<GreedySuppress>(desc, device);
   default:
     return nullptr;
   }

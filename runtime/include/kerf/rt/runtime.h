@@ -123,7 +123,9 @@ void kerf_package_close(kerf_package_t *package);
 int32_t kerf_package_num_ranks(const kerf_package_t *package);
 int32_t kerf_package_num_inputs(const kerf_package_t *package);
 int32_t kerf_package_num_outputs(const kerf_package_t *package);
-/* 15, 16: KERF_INVALID_ARGUMENT for an index out of range. */
+/* 15, 16: KERF_INVALID_ARGUMENT for an index out of range. Of an output whose
+   size depends on what the program computes: the most that it can be
+   (kerf_session_output_shape). */
 kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
                                  kerf_tensor_info_t *info);
 kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
@@ -163,7 +165,8 @@ kerf_status_t kerf_session_set_input(kerf_session_t *session, int32_t index,
 /* 20: One step on all ranks. After a failure the session can only be destroyed.
  */
 kerf_status_t kerf_session_run(kerf_session_t *session);
-/* 21: Global output `index` of the last run; valid until the next run. */
+/* 21: Global output `index` of the last run, dense in the shape that it has
+   there; valid until the next run. */
 kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
                                       const void **data, size_t *bytes);
 /* 22: run.json without the model's name (schema kerf.run/1) for all runs so
@@ -310,6 +313,17 @@ kerf_status_t kerf_package_open_sizes(const kerf_package_t *package,
                                       const int64_t *sizes,
                                       const kerf_package_options_t *options,
                                       kerf_package_t **program);
+
+/* 48: The shape of output `index` in the last run, `rank` numbers as in
+   kerf_tensor_info_t: that of kerf_package_output, or in dimensions whose size
+   depends on what the program computes (NonZero, NonMaxSuppression) what there
+   is of it, perhaps 0. */
+kerf_status_t kerf_session_output_shape(kerf_session_t *session, int32_t index,
+                                        int64_t *shape, int32_t rank);
+/* 49: Whether dimension `dim` of output `index` is one of these; 0 for what is
+   out of range. */
+int32_t kerf_package_output_is_bounded(const kerf_package_t *package,
+                                       int32_t index, int32_t dim);
 
 #ifdef __cplusplus
 } /* extern "C" */
