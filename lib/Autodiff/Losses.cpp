@@ -77,8 +77,9 @@ FailureOr<Value> LossBuilder::findPrediction() {
     if (step.main.getResultAttr(index, kBoundedAttr))
       return step.request("option loss: the size of output '" +
                           spec.prediction +
-                          "' is known only when the program runs; a loss of "
-                          "its elements must be in the model (output(LOSS))");
+                          "' is known only when the program runs; the model "
+                          "itself may have a loss of its elements, "
+                          "output(NAME)");
     Value value = step.terminator()->getOperand(index);
     if (!isa<RankedTensorType>(value.getType()) ||
         !isComputedFloat(typeOf(value).getElementType()))

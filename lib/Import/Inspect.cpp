@@ -181,6 +181,8 @@ valuesJson(const std::vector<ModelValue> &values,
       else
         dims.push_back(dim.symbol);
     }
+    if (!value.hasShape)
+      dims = llvm::json::Array(bounded.shape);
     llvm::json::Object object{{"name", value.name},
                               {"type", value.elementType},
                               {"shape", std::move(dims)}};

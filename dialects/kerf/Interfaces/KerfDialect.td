@@ -19,6 +19,8 @@ def Kerf_Dialect : Dialect {
     | `kerf.sample_range` | function arguments | two i64 `[low, high]`: random elements are drawn from `[low, high)`; without it, from `kerf.range` |
     | `kerf.ignore_index` | function arguments | an i64 that an element may be, too, whatever `kerf.range` says |
     | `kerf.parameter` | function arguments | none: it is a parameter, which stays at the ranks from run to run (`kerf-hold-parameters`) |
+    | `kerf.bounded` | function results, outputs of a program | pairs of i64 `[dim, result, ...]`: dimension `dim` has as many elements as result number `result` says, of which the size in the type is the most; what lies behind them is no part of the output |
+    | `kerf.length` | function results, outputs of a program | none: an i64 that is there for `kerf.bounded` of others alone |
     | `kerf.files` | the module | strings: the files that `file` of weights counts |
     | `kerf.buffers` | the module | strings: names of weights that are buffers or constants of the model's framework, as its exporter says: not trained |
     | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
