@@ -4,6 +4,7 @@
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
+import json
 import re
 import sys
 
@@ -14,7 +15,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from kerf_commands import Commands
-from kerf_tests import Checks, fresh_folder
+from kerf_tests import Checks, expect_error, fresh_folder
 
 OUT = fresh_folder(sys.argv[1])
 checks = Checks()
@@ -98,6 +99,25 @@ with Commands() as kerf:
     np.save(OUT / "wanted" / "y.npy", np.zeros((13, 8), F32))
     run = kerf(*verify)
     checks.expect("expected, more than can be", run.code == 2 and "f32[13, 8]" in run.stderr, run.stdout + run.stderr)
+
+    # A loss of an output whose size is not known is refused, one of what is reduced is not.
+    run = kerf("plan", path, "--train", "--loss=mse(y,t)", "--optimizer=sgd")
+    checks.expect("loss", run.code == 2 and "the size of output 'y' is known only when the program runs" in run.stderr, run.stderr)
+    run = kerf("plan", path, "--train", "--loss=mse(mean,t)", "--optimizer=sgd")
+    checks.expect("loss of a mean", run.code == 0, run.stderr)
+    run = kerf("verify", path, "--train", "--loss=mse(mean,t)", "--optimizer=sgd", "--devices=cpu:2", "--mesh=tp=2", "--seed=3", "--threads=1")
+    checks.expect("step verified", run.code == 0, run.stdout + run.stderr)
+    # A package says it, and one that says it wrongly is refused.
+    run = kerf("compile", path, "--devices=cpu:2", "--mesh=tp=2", "-o", OUT / "rows.kerf")
+    checks.expect("compile", run.code == 0, run.stderr)
+    manifest = OUT / "rows.kerf" / "manifest.json"
+    text = json.loads(manifest.read_text())
+    bounded = next(i for i, output in enumerate(text["outputs"]) if output["name"] == "y")
+    for key, value, said in (("length", 0, "length: expected the number of a length"), ("dim", 2, "dim")):
+        changed = json.loads(json.dumps(text))
+        changed["outputs"][bounded]["bounded"][0][key] = value
+        manifest.write_text(json.dumps(changed))
+        expect_error(checks, f"manifest, {key}", [OUT / "rows.kerf", "--seed=1"], 3, [rf"outputs\[{bounded}\].bounded\[0\].{said}"], tool="kerf-run")
 
     # A detector: a convolution, boxes around the places of its grid, the best of them, and what they are.
     GRID, CLASSES = 8, 3

@@ -62,7 +62,8 @@ ROWS = np.array([[[1, 0], [1, 0], [2, 3], [1, 0], [0, 9]], [[2, 2], [2, 2], [0, 
 for sorts, axis in itertools.product((0, 1), (None, 0, 1, -1)):
     suite.case(f"different {sorts} {axis}", lambda g, s=sorts, a=axis: g.op(
         "Unique", g.given(ROWS), results=4, sorted=s, **({} if a is None else {"axis": a})))
-for name, values in (("ints", np.array([5, -2, 5, 5, 9, -2, 0], I64)), ("one", np.array([4.0], F32)), ("equal", np.full(6, 2.5, F32)), ("double", np.array([0.5, -1, 0.5], np.float64))):
+for name, values in (("ints", np.array([5, -2, 5, 5, 9, -2, 0], I64)), ("one", np.array([4.0], F32)),
+                     ("equal", np.full(6, 2.5, F32)), ("double", np.array([0.5, -1, 0.5], np.float64))):
     for sorts in (0, 1):
         suite.case(f"different {name} {sorts}", lambda g, v=values, s=sorts: g.op("Unique", g.given(v), results=4, sorted=s))
 
