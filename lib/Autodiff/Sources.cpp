@@ -39,9 +39,8 @@ bool kerf::autodiff::isNamedAsConstant(StringRef name) {
 
 SourceAnalysis::SourceAnalysis(func::FuncOp main)
     : main(main), reader(main->getParentOfType<ModuleOp>()) {
-  if (auto names =
-          main->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(
-              kBuffersAttr))
+  if (auto names = main->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(
+          kBuffersAttr))
     for (auto name : names.getAsRange<StringAttr>())
       declaredBuffers.insert(name.getValue());
   for (Operation &op : main.getBody().front().without_terminator())
@@ -203,8 +202,8 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
     return llvm::any_of(uses, [&](const Use &use) { return use.role == role; });
   };
   if (declaredBuffers.contains(name.split('@').first))
-    return {false, has(OperandRole::Statistic) ? KeptWhy::Statistic
-                                               : KeptWhy::Buffer};
+    return {false,
+            has(OperandRole::Statistic) ? KeptWhy::Statistic : KeptWhy::Buffer};
   if (isOfConstantNode(name))
     return {false, KeptWhy::Constant, false};
   if (numElements(value) == 1)

@@ -171,8 +171,7 @@ static llvm::Error optimizerOption(const OptimizerRule &rule,
     return number(flag, key, value, 0, 1e6, spec.weightDecay);
   if (const NumberOption *option = find(rule.options, key))
     return read(flag, *option, value, spec.options[key.str()]);
-  llvm::SmallVector<StringRef> known{"lr", "wd (or weight_decay)",
-                                      "no_decay"};
+  llvm::SmallVector<StringRef> known{"lr", "wd (or weight_decay)", "no_decay"};
   for (const NumberOption &option : rule.options)
     known.push_back(option.key);
   return wrong(Twine(flag) + ": " + rule.name + " has no option '" + key +

@@ -181,8 +181,8 @@ static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
   return fs::remove_directories(old);
 }
 
-/// The names of the files that the manifest `name` lists; nothing if there is no
-/// such manifest.
+/// The names of the files that the manifest `name` lists; nothing if there is
+/// no such manifest.
 static std::optional<std::vector<std::string>> filesOfManifest(StringRef folder,
                                                                StringRef name) {
   SmallString<128> path(folder);

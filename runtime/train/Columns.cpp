@@ -87,10 +87,11 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
       for (const DataArray &array : data.arrays)
         names.push_back(array.name);
       std::string close = kerf::closestName(input.name, names);
-      bad(data, cat("no array for ", input.isLabels ? "labels" : "input", " \"",
-                    input.name, "\" (", typed(input.dtype, input.shape), ")",
-                    ", there are: ", listOf(data.arrays),
-                    close.empty() ? "" : cat("; did you mean \"", close, "\"?")));
+      bad(data,
+          cat("no array for ", input.isLabels ? "labels" : "input", " \"",
+              input.name, "\" (", typed(input.dtype, input.shape), ")",
+              ", there are: ", listOf(data.arrays),
+              close.empty() ? "" : cat("; did you mean \"", close, "\"?")));
     }
     const DataArray &array = *found;
     if (!first && !input.isShared) {

@@ -176,13 +176,12 @@ Model::Model(Options &options) {
       auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
       if (name && !shape.empty() && shape[0] != options.batchSize &&
           !llvm::is_contained(sharedInputs, name.getValue()))
-        throw Failure{kUsage,
-                      "--batch-size is " + std::to_string(options.batchSize) +
-                          ", input \"" + name.getValue().str() +
-                          "\" has a batch of " + std::to_string(shape[0]) +
-                          (bound > 0 ? " by --dim" : ""),
-                      bound > 0 ? std::vector<std::string>()
-                                : hintOnShared(name.str())};
+        throw Failure{
+            kUsage,
+            "--batch-size is " + std::to_string(options.batchSize) +
+                ", input \"" + name.getValue().str() + "\" has a batch of " +
+                std::to_string(shape[0]) + (bound > 0 ? " by --dim" : ""),
+            bound > 0 ? std::vector<std::string>() : hintOnShared(name.str())};
     }
 }
 

@@ -262,10 +262,11 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         "no plan was found, though one was seen that may need about " +
         bytes(least.predicted);
   else
-    result.message = "no plan was found that fits in memory: " +
-                     (isKnown ? "the smallest that was found is predicted to need " +
-                                    bytes(least.predicted)
-                              : std::string("none is proven not to"));
+    result.message =
+        "no plan was found that fits in memory: " +
+        (isKnown ? "the smallest that was found is predicted to need " +
+                       bytes(least.predicted)
+                 : std::string("none is proven not to"));
   result.message +=
       ", the limit is " + bytes(*limit) + notes +
       "\nnote: with more devices, or more tp or pp in option mesh, "
