@@ -156,10 +156,13 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
   Value value = move.value;
   OpBuilder builder(value.getContext());
   Operation *def = value.getDefiningOp();
-  bool isEverywhere = !def || isa<SourceOpInterface>(def);
+  bool isMade = def && !isa<SourceOpInterface>(def);
+  bool isEverywhere = !isMade || move.pass;
   // A source or input is brought to its layout in each stage that uses it (in
-  // each of its chunks, unless once per step), any other value in the stage
-  // that makes it. By chunk and stage.
+  // each of its chunks, unless once per step), and so is what a pass gathers:
+  // in a backward pass nothing goes to a later stage, where a parameter that
+  // was cast may be read. Any other value is in the stage that makes it. By
+  // chunk and stage.
   bool isOnce =
       isEverywhere && move.phase && dist::runsOncePerStep(*move.phase);
   constexpr std::pair<int64_t, int64_t> kNone = {-1, -1};
@@ -198,8 +201,9 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     dist::setResultShardings(reshard, move.to);
     if (place != kNone)
       dist::setStage(reshard, place.second, place.first);
-    std::optional<int64_t> colocation =
-        def ? dist::getColocation(def) : std::nullopt;
+    std::optional<int64_t> colocation = def && !(isMade && isEverywhere)
+                                            ? dist::getColocation(def)
+                                            : std::nullopt;
     for (OpOperand *use : list) {
       std::optional<int64_t> other = dist::getColocation(use->getOwner());
       if (isEverywhere && other && (!colocation || *other < *colocation))

@@ -64,7 +64,9 @@ for document, page in zip(sys.argv[1::2], sys.argv[2::2]):
         ends = {}
         for stage, (y, bars) in enumerate(sorted(rows.items())):
             phases = ("forward", "backward") if root["goal"] == "train" else ("forward",)
-            assert sorted(title for title, *_ in bars if "micro" in title) == sorted(f"{phase} of micro-batch {m}" for phase in phases for m in range(micro)), bars
+            assert sorted(title for title, *_ in bars if "micro" in title) == sorted(
+                f"{phase} of micro-batch {m}" + (f", chunk {chunk}" if chunk else "")
+                for phase in phases for m in range(micro) for chunk in range(root["schedule"].get("chunks", 1))), bars
             for (_, _, x, width), (_, _, after, _) in zip(bars, bars[1:]):
                 assert x + width <= after + 0.1, bars
             ends.update({(stage, title): (x, x + width) for title, _, x, width in bars})

@@ -97,11 +97,11 @@ TEST(Specs, WrongOptimizers) {
       "option optimizer: unknown optimizer 'lion', expected sgd, momentum, "
       "adam, adamw, adagrad or rmsprop");
   EXPECT_EQ(optimizerError("rmsprop,beta1=0.9"),
-            "option optimizer: rmsprop has no option 'beta1', expected lr, wd, "
-            "no_decay, alpha, eps or momentum");
+            "option optimizer: rmsprop has no option 'beta1', expected lr, wd "
+            "(or weight_decay), no_decay, alpha, eps or momentum");
   EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
-            "option optimizer: sgd has no option 'beta1', expected lr, wd, "
-            "no_decay, momentum, dampening or nesterov");
+            "option optimizer: sgd has no option 'beta1', expected lr, wd "
+            "(or weight_decay), no_decay, momentum, dampening or nesterov");
   EXPECT_EQ(
       optimizerError("adam,lr=fast"),
       "option optimizer: lr is 'fast', expected a number from 0 to 1e+06");
