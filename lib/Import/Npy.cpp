@@ -37,7 +37,7 @@ static Type npyType(MLIRContext *context, StringRef code, Type expected) {
       .Case("<u4", IntegerType::get(context, 32, IntegerType::Unsigned))
       .Case("<u8", IntegerType::get(context, 64, IntegerType::Unsigned))
       // NumPy has no bfloat16: two bytes of no type.
-      .Cases("<V2", "|V2", BFloat16Type::get(context))
+      .Cases({"<V2", "|V2"}, BFloat16Type::get(context))
       .Default(Type());
 }
 

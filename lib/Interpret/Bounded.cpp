@@ -10,8 +10,8 @@ using namespace mlir;
 std::vector<Tensor> kerf::interpret::modelOutputs(func::FuncOp function,
                                                   ArrayRef<Tensor> results) {
   std::vector<Tensor> outputs;
-  for (auto [number, whole] : llvm::enumerate(results)) {
-    auto index = static_cast<unsigned>(number);
+  for (unsigned index = 0; index < results.size(); ++index) {
+    const Tensor &whole = results[index];
     if (function.getResultAttr(index, kLengthAttr))
       continue;
     auto bounded = function.getResultAttrOfType<ArrayAttr>(index, kBoundedAttr);

@@ -1,8 +1,8 @@
 //===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
 #include "Evaluate.h"
 
-#include "kerf/NN/Boxes.h"
 #include "kerf/NN/IR/Elements.h"
+#include "kerf/NN/NN.h"
 
 #include <cmath>
 

@@ -4,7 +4,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/KerfDialect.h"
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 
 using namespace mlir;
 using namespace kerf;

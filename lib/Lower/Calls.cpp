@@ -6,8 +6,8 @@
 #include "Calls.h"
 
 #include "kerf/Dist/Dist.h"
-#include "kerf/Exec/Boxes.h"
-#include "kerf/NN/Boxes.h"
+#include "kerf/Exec/Exec.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"

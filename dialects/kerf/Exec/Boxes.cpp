@@ -1,5 +1,5 @@
 //===- Boxes.cpp - library calls on boxes ---------------------------------===//
-#include "kerf/Exec/Boxes.h"
+#include "kerf/Exec/Exec.h"
 
 #include "Assembly.h"
 
@@ -28,6 +28,3 @@ LogicalResult GreedySuppressOp::verify() {
              << elementType(mask) << ", expected i1";
   return success();
 }
-
-#define GET_OP_CLASSES
-#include "kerf/Exec/ExecApart.cpp.inc"

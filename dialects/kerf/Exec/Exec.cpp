@@ -6,7 +6,7 @@
 #include "Assembly.h"
 
 #include "kerf/Dist/Entries.h"
-#include "kerf/Exec/Boxes.h"
+#include "kerf/Exec/Exec.h"
 
 #include "mlir/IR/DialectImplementation.h"
 
@@ -41,10 +41,6 @@ void ExecDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "kerf/Exec/ExecOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "kerf/Exec/ExecApart.cpp.inc"
       >();
 }
 

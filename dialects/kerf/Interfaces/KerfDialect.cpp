@@ -42,8 +42,8 @@ static bool arePairs(Attribute attribute) {
 }
 
 static bool areTexts(Attribute attribute) {
-  auto files = dyn_cast<ArrayAttr>(attribute);
-  return files && llvm::all_of(files, llvm::IsaPred<StringAttr>);
+  auto texts = dyn_cast<ArrayAttr>(attribute);
+  return texts && llvm::all_of(texts, llvm::IsaPred<StringAttr>);
 }
 
 static bool isUnit(Attribute attribute) { return isa<UnitAttr>(attribute); }

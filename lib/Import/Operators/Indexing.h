@@ -29,6 +29,10 @@ mlir::Value linearIndices(Node &node, mlir::Value indices,
                           llvm::ArrayRef<int64_t> sizes,
                           llvm::ArrayRef<mlir::Value> lengths = {});
 
+/// The attribute `axis` of an operator on slices of x. Without it x becomes a
+/// vector of its elements. Nothing after reporting.
+std::optional<int64_t> axisOrFlat(Node &node, mlir::Value &x);
+
 /// The places in the vector `mask` that hold, in order, of which there are at
 /// most `most`: bounded by their number, with 0 behind them. Null after
 /// reporting.

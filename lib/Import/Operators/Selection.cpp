@@ -29,17 +29,10 @@ static LogicalResult compress(Node &node) {
   std::optional<Integers> condition;
   if (node.elements(node.in(1)) && !(condition = node.constantIntegers(1)))
     return failure();
-  int64_t axis = 0;
-  if (node.hasAttribute("axis")) {
-    auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
-    if (!within)
-      return failure();
-    axis = *within;
-  } else {
-    x = node.reshape(x, {typeOf(x).getNumElements()});
-  }
-  if (!x)
-    return node.fail();
+  std::optional<int64_t> within = axisOrFlat(node, x);
+  if (!within)
+    return failure();
+  int64_t axis = *within;
   int64_t size = shapeOf(x)[axis];
   if (rankOf(node.in(1)) != 1 || shapeOf(node.in(1))[0] > size)
     return node.error("the condition must be a vector of at most " +
@@ -55,6 +48,16 @@ static LogicalResult compress(Node &node) {
     if (holds)
       places.push_back(int64_t(index));
   return node.set(node.gather(x, node.integers(places), axis));
+}
+
+std::optional<int64_t> kerf::onnx_import::axisOrFlat(Node &node, Value &x) {
+  if (node.hasAttribute("axis"))
+    return node.axisWithin(node.integer("axis", 0), rankOf(x));
+  x = node.reshape(x, {typeOf(x).getNumElements()});
+  if (x)
+    return 0;
+  (void)node.fail();
+  return std::nullopt;
 }
 
 Value kerf::onnx_import::placesOf(Node &node, Value mask, int64_t most) {

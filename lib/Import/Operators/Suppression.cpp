@@ -9,7 +9,7 @@
 #include "../Handlers.h"
 #include "Indexing.h"
 
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 
 using namespace kerf;
 using namespace kerf::nn;

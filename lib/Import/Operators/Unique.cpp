@@ -154,17 +154,10 @@ static LogicalResult inOrderOfOccurrence(Node &node, Classes &classes,
 
 static LogicalResult uniqueComputed(Node &node, bool sorted) {
   Value x = node.in(0);
-  int64_t axis = 0;
-  if (node.hasAttribute("axis")) {
-    auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
-    if (!within)
-      return failure();
-    axis = *within;
-  } else {
-    x = node.reshape(x, {typeOf(x).getNumElements()});
-  }
-  if (!x)
-    return node.fail();
+  std::optional<int64_t> within = axisOrFlat(node, x);
+  if (!within)
+    return failure();
+  int64_t axis = *within;
   int64_t count = shapeOf(x)[axis];
   if (typeOf(x).getNumElements() == 0)
     return node.unsupported("operator Unique of no elements");
@@ -247,17 +240,12 @@ static LogicalResult unique(Node &node) {
   if (!elements)
     return failure();
   Value x = node.in(0);
-  int64_t axis = 0, outer = 1, inner = 1;
-  if (node.hasAttribute("axis")) {
-    auto within = node.axisWithin(node.integer("axis", 0), rankOf(x));
-    if (!within)
-      return failure();
-    axis = *within;
-    for (int64_t d = 0; d < rankOf(x); ++d)
-      (d < axis ? outer : inner) *= d == axis ? 1 : shapeOf(x)[d];
-  } else {
-    x = node.reshape(x, {typeOf(x).getNumElements()});
-  }
+  std::optional<int64_t> within = axisOrFlat(node, x);
+  if (!within)
+    return failure();
+  int64_t axis = *within, outer = 1, inner = 1;
+  for (int64_t d = 0; d < rankOf(x); ++d)
+    (d < axis ? outer : inner) *= d == axis ? 1 : shapeOf(x)[d];
   int64_t count = shapeOf(x)[axis];
   Slices slices(elements, outer, count, inner);
   Integers order(count);

@@ -10,7 +10,7 @@
 
 #include "GpuEmitter.h"
 
-#include "kerf/Exec/Boxes.h"
+#include "kerf/Exec/Exec.h"
 
 namespace kerf::cuda {
 

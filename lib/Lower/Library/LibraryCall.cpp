@@ -8,7 +8,7 @@
 #include "../OpKinds.h"
 #include "Epilogue.h"
 
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
 

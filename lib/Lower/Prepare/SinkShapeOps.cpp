@@ -11,7 +11,7 @@
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
 
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 
 #include <limits>
 

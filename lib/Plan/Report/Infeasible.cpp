@@ -280,6 +280,6 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         bytes(least.predicted);
   if (isKnown && least.predicted > *limit)
     result.message += "\nnote: what is predicted is laid out at the end, and "
-                      "may need more: below a MiB up to a third";
+                      "may need more (a third more was seen below a MiB)";
   return result;
 }

@@ -4,7 +4,7 @@
 // result type is given instead of inferred.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 
 #include "Assembly.h"
 #include "PatternUtils.h"
@@ -33,10 +33,6 @@ void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "kerf/NN/NNOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "kerf/NN/NNApart.cpp.inc"
       >();
 }
 

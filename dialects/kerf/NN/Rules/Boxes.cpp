@@ -1,5 +1,5 @@
 //===- Boxes.cpp - types, rules and gradients of ops on boxes -------------===//
-#include "kerf/NN/Boxes.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
@@ -42,6 +42,3 @@ FailureOr<SmallVector<Value>>
 GreedySuppressOp::buildVectorJacobianProduct(OpBuilder &, ValueRange) {
   return SmallVector<Value>(3);
 }
-
-#define GET_OP_CLASSES
-#include "kerf/NN/NNApart.cpp.inc"
