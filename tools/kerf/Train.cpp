@@ -76,11 +76,11 @@ struct Model {
 }
 
 /// Whether the user says that an input has no samples, or what it is.
-static bool isSaidToBeShared(const Options &options, const std::string &input) {
-  return llvm::is_contained(options.batchDims, input + "=-1") ||
-         llvm::any_of(options.constants, [&](const std::string &text) {
-           return llvm::StringRef(text).starts_with(input + "=");
-         });
+static bool isSaidToBeShared(const ImportOptions &options,
+                             const std::string &input) {
+  auto dim = options.batchDims.find(input);
+  return (dim != options.batchDims.end() && dim->second < 0) ||
+         options.constants.count(input);
 }
 
 /// What to do about an input whose leading size is not the batch.
@@ -92,6 +92,7 @@ static std::vector<std::string> hintOnShared(const std::string &input) {
 /// Binds symbolic leading dimensions to --batch-size, and the second one of an
 /// input of tokens to --sequence-length.
 static void bindSizes(Options &options, const ImportReport &report) {
+  const ImportOptions import = compilationOptions(options).import;
   auto bind = [&](const ModelValue::Dim &dim, int64_t size, const char *flag,
                   const std::string &input, bool isLeading) {
     if (size == 0)
@@ -110,7 +111,7 @@ static void bindSizes(Options &options, const ImportReport &report) {
       options.dims.push_back(dim.symbol + "=" + std::to_string(size));
   };
   for (const ModelValue &input : report.inputs) {
-    if (isSaidToBeShared(options, input.name))
+    if (isSaidToBeShared(import, input.name))
       continue;
     for (size_t dim = 1; dim < input.dims.size(); ++dim)
       if (namesBatch(input.dims[dim].symbol) &&
@@ -152,7 +153,7 @@ Model::Model(Options &options) {
     auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
     if (!dim) {
       auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str();
-      if (isSaidToBeShared(options, name))
+      if (isSaidToBeShared(compilationOptions(options).import, name))
         sharedInputs.push_back(name);
       continue;
     }
