@@ -24,7 +24,7 @@ inline std::string unknownArgument(const CLI::App &app) {
   auto addNames = [&](const CLI::App &each) {
     for (const CLI::Option *option : each.get_options())
       for (const std::string &name : option->get_lnames())
-        names.push_back("--" + name);
+        names.push_back(name);
   };
   addNames(app);
   for (const CLI::App *sub : app.get_subcommands()) {
@@ -41,16 +41,23 @@ inline std::string unknownArgument(const CLI::App &app) {
     for (const CLI::Option *option : sub->get_options())
       if (!app.get_subcommands().empty() && flag.compare(0, 2, "--") == 0 &&
           option->check_lname(flag.substr(2)) &&
-          kerf::closestName(flag, names) != flag)
+          !std::count(names.begin(), names.end(), flag.substr(2)))
         owners += (owners.empty() ? "" : ", ") + sub->get_name();
   if (!owners.empty())
     return "unknown argument " + rest.front() + ", which is of " +
            app.get_name() + (app.get_name().empty() ? "" : " ") + owners;
-  std::string close = flag.compare(0, 2, "--") == 0
-                          ? kerf::closestName(flag, names)
-                          : std::string();
+  bool isFlag = flag.compare(0, 2, "--") == 0;
+  static const std::regex number("--(lr|learning[-_]rate|momentum|betas?|eps|"
+                                 "weight[-_]decay)");
+  if (std::count(names.begin(), names.end(), "optimizer") &&
+      std::regex_match(flag, number))
+    return "unknown argument " + rest.front() +
+           ": an optimizer's numbers follow its name, as in "
+           "--optimizer=adamw,lr=0.001,weight_decay=0.01";
+  std::string close =
+      isFlag ? kerf::closestName(flag.substr(2), names) : std::string();
   return "unknown argument " + rest.front() +
-         (close.empty() ? "" : ", did you mean " + close + "?");
+         (close.empty() ? "" : ", did you mean --" + close + "?");
 }
 
 /// Parses a command line, of which a flag with "=" has a value: with an empty

@@ -196,6 +196,8 @@ public:
     given.assign(inputs.size(), std::nullopt);
   }
   void take(const std::string &text);
+  /// An array that is no input, where one with nearly its name is not given.
+  void checkUnused() const;
 
 private:
   size_t indexOf(const std::string &name) const {
@@ -216,6 +218,7 @@ private:
   const std::vector<InputSpec> &inputs;
   const std::string &program;
   std::vector<std::optional<GivenInput>> &given;
+  std::vector<std::pair<std::string, std::string>> unused; ///< file, array
 };
 
 void Matcher::unknown(const std::string &name) const {
@@ -241,10 +244,23 @@ void Matcher::takeAll(const std::string &file) {
     if (size_t index = indexOf(array.name); index < inputs.size()) {
       give(index, fitting(array, file, inputs[index]));
       any = true;
+    } else {
+      unused.emplace_back(file, array.name);
     }
   if (!any)
     wrong(cat(file, ": none of its arrays (", quotedList(arrays),
               ") is an input, expected some of: ", joined(namesOf(inputs))));
+}
+
+void Matcher::checkUnused() const {
+  std::vector<std::string> absent;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!given[i])
+      absent.push_back(inputs[i].name);
+  for (const auto &[file, name] : unused)
+    if (std::string close = kerf::closestName(name, absent); !close.empty())
+      wrong(cat(file, ": array \"", name, "\" is no input, and input \"", close,
+                "\" is not given: did you mean that?"));
 }
 
 void Matcher::take(const std::string &text) {
@@ -322,6 +338,7 @@ bool kerf::rt::matchInputs(const std::vector<std::string> &flags,
     Matcher matcher(inputs, program, given);
     for (const std::string &flag : flags)
       matcher.take(flag);
+    matcher.checkUnused();
     return true;
   } catch (...) {
     error = currentError().message;
@@ -346,8 +363,9 @@ HostTensor kerf::rt::inputTensor(const GivenInput &given,
 std::string
 kerf::rt::missingInputs(const std::vector<InputSpec> &inputs,
                         const std::vector<std::optional<GivenInput>> &given,
+                        const std::vector<std::string> &flags,
                         const std::string &program) {
-  std::string list, name;
+  std::string list, name, others;
   size_t count = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (given[i])
@@ -359,12 +377,28 @@ kerf::rt::missingInputs(const std::vector<InputSpec> &inputs,
   }
   if (count == 0)
     return "";
+  for (const std::string &flag : flags)
+    if (std::vector<std::string> arrays = arraysOf(flag); !arrays.empty())
+      others += cat("; arrays of ", inputFile(flag), ": ", joined(arrays));
   return cat(program, count == 1 ? ": input " : ": inputs ", list,
              count == 1 ? " is missing: give option input "
                         : " are missing: give option input ",
              count == 1 ? name : "NAME", "=@FILE.npy",
              count == 1 ? "" : " for each, or option input @FILE.npz",
-             ", or option random-inputs or option seed=S for random ones");
+             ", or option random-inputs or option seed=S for random ones",
+             others);
+}
+
+std::vector<std::string> kerf::rt::arraysOf(const std::string &flag) {
+  std::vector<std::string> names;
+  try {
+    Flag parsed = parseFlag(flag);
+    if (parsed.name.empty() && endsWith(parsed.file, ".npz"))
+      for (const DataArray &array : openArrays(parsed.file))
+        names.push_back(array.name);
+  } catch (const Error &) { // said where it is matched
+  }
+  return names;
 }
 
 std::string kerf::rt::inputFile(const std::string &flag) {

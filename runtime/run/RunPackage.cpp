@@ -189,7 +189,8 @@ void Runner::readInputs() {
           (given.empty() ? ": there is no input that could be drawn"
                          : ": every input is given, none is left to draw"));
   if (!options.drawsInputs)
-    if (error = missingInputs(specs, given, options.named()); !error.empty())
+    if (error = missingInputs(specs, given, options.inputs, options.named());
+        !error.empty())
       usage(error);
   openProgram();
   bool learnsNothing = false;

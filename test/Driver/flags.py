@@ -95,6 +95,8 @@ trained = models.parent / "training/mlp/model.onnx"
 step = ["plan", trained, "--dim=batch=8", "--train", "--loss=cross_entropy(logits,labels)"]
 given = out / "x.npy"
 np.save(given, np.zeros((8, 32), np.float32))
+archive = out / "all.npz"
+np.savez(archive, x=np.load(given))
 for tool, first in (("kerf", ["run", mlp, "--dim=batch=8"]), ("kerf-run", [package])):
     expect_error(checks, f"{tool}: type of no files", [*first, "--seed=1", "--output-dtype=f32"], 2, ["--output-dtype", "--output-dir"], tool=tool)
     expect_error(checks, f"{tool}: a fault that strikes nothing", [*first, "--seed=1", "--inject=rank=0,collective=99,fault=die"], 2,
@@ -118,6 +120,8 @@ for name, arguments, said in (
         ("inspect, no training mode", ["inspect", mlp, "--dim=batch=8", "--as-inference"], "--as-inference: no node"),
         ("inspect -q", ["inspect", mlp, "-q"], "-q: kerf inspect prints"),
         ("a reference's seconds", ["verify", mlp, "--dim=batch=8", "--reference=interpreted", "--reference-seconds=3"], "--reference-seconds is of --reference=auto"),
+        ("a constant that a file has", ["run", mlp, f"--input=@{archive}", "--constant=x=1"], 'input "x" is given by .*all.npz and by --constant'),
+        ("an optimizer's number", ["train", mlp, "--lr=0.1"], "unknown argument --lr=0.1: an optimizer's numbers follow its name"),
         ("a misspelt constant", ["run", mlp, f"--input={given}", "--constant=xs=1"], '--constant: .* has no input "xs", did you mean "x"'),
         ("an input and a constant", ["run", mlp, f"--input=x=@{given}", "--constant=x=1"], 'input "x" is given by --input and by --constant'),
         ("brute force of too much", ["plan", models / "gpt2-small/model.onnx", "--dim=batch=8", "--devices=4", "--mesh=x=4", "--solver=brute-force"],

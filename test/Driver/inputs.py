@@ -67,6 +67,8 @@ TWO = graph("two", [helper.make_node("Gather", ["table", "ids"], ["rows"], axis=
              ("bias", TensorProto.FLOAT, ["batch", 3])], [("y", TensorProto.FLOAT, ["batch", 3])])
 table, ids, bias = np.arange(15, dtype=np.float32).reshape(5, 3), np.array([4, 0], np.int32), np.ones((2, 3), np.float32)
 np.savez(OUT / "two.npz", table=table, ids=ids, bias=bias)
+np.savez(OUT / "near.npz", table=table, ids_=ids, bias=bias)
+np.savez(OUT / "far.npz", table=table, tokens=ids, bias=bias)
 runs("ids of 32 bits", [TWO, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias)
 runs("half random", [TWO, f"--input=table=@{npy('table.npy', table)}", f"--input=ids=@{npy('ids.npy', ids)}",
                      "--random-inputs"])
@@ -144,6 +146,8 @@ for tool, model in (("kerf run", ["run", package]), ("kerf-run", [package]), ("k
     wrong("rank", [f"--input=ids=@{OUT / 'table.npy'}"], r'table.npy: is f32 5x3, input "ids" expects i64')
     wrong("no array", [f"--input=ids=@{OUT / 'mlp.npz'}"], r'mlp.npz: has no array "ids", there are: .*"labels"')
     wrong("no array fits", [f"--input=@{OUT / 'mlp.npz'}"], r"mlp.npz: none of its arrays \(.*\) is an input")
+    wrong("a misspelt array", [f"--input=@{OUT / 'near.npz'}", "--seed=1"], r'near.npz: array "ids_" is no input, and input "ids" is not given')
+    wrong("other arrays", [f"--input=@{OUT / 'far.npz'}"], r'input "ids" .* is missing: .*; arrays of .*far.npz: .*tokens')
     wrong("twice", [f"--input=@{OUT / 'two.npz'}", "--input=bias=1"], r'input "bias" is given twice')
     wrong("neither", ["--input=table"], r"--input 'table': expected NAME=@FILE.npy")
     wrong("no file", ["--input=ids=@absent.npy"], "absent.npy: cannot open")

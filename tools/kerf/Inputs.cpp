@@ -174,12 +174,15 @@ static void checkConstants(const Options &options,
               (meant.empty() ? "" : ", did you mean \"" + meant + "\"?"),
           {}};
     }
-    for (const std::string &input : options.inputs)
-      if (llvm::StringRef(input).starts_with(name + "="))
+    for (const std::string &input : options.inputs) {
+      bool isOfFile = llvm::is_contained(rt::arraysOf(input), name);
+      if (isOfFile || llvm::StringRef(input).starts_with(name + "="))
         throw Failure{kUsage,
-                      "input \"" + name +
-                          "\" is given by --input and by --constant",
+                      "input \"" + name + "\" is given by " +
+                          (isOfFile ? rt::inputFile(input) : "--input") +
+                          " and by --constant",
                       {}};
+    }
   }
 }
 
@@ -231,7 +234,8 @@ void kerf::tool::takeInputs(Options &options, bool all) {
                            : ": every input is given, none is left to draw"),
                   {}};
   if (all && !takesState && !options.seedGiven && !options.randomInputs)
-    if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
+    if (error = rt::missingInputs(*specs, given, options.inputs, options.model);
+        !error.empty())
       throw Failure{kUsage, error, {}};
   takeSizesOf(given, *specs, /*except=*/{}, bound, options);
 }

@@ -50,10 +50,15 @@ bool matchInputs(const std::vector<std::string> &flags,
 /// The elements in the input's type, whose shape has no open size.
 HostTensor inputTensor(const GivenInput &given, const InputSpec &input);
 
-/// Empty, or what is said where some are not given and none are to be drawn.
+/// Empty, or what is said where some are not given by `flags` and none are to
+/// be drawn.
 std::string missingInputs(const std::vector<InputSpec> &inputs,
                           const std::vector<std::optional<GivenInput>> &given,
+                          const std::vector<std::string> &flags,
                           const std::string &program);
+
+/// The arrays of a flag that gives a whole .npz file; empty for others.
+std::vector<std::string> arraysOf(const std::string &flag);
 
 /// The file of a flag; empty if it has none.
 std::string inputFile(const std::string &flag);
