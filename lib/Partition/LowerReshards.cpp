@@ -24,25 +24,25 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     MeshAttr attribute = getMesh(getOperation());
     if (!attribute)
       return;
-    ReshardCache cache(attribute.toMesh());
+    Mesh mesh = attribute.toMesh();
+    ReshardWays ways;
     auto result = getOperation().walk([&](ReshardOp op) {
-      return failed(lower(op, cache)) ? WalkResult::interrupt()
+      return failed(lower(op, ways, mesh)) ? WalkResult::interrupt()
                                       : WalkResult::advance();
     });
     if (result.wasInterrupted())
       signalPassFailure();
   }
 
-  LogicalResult lower(ReshardOp op, ReshardCache &cache) {
+  LogicalResult lower(ReshardOp op, ReshardWays &ways, const Mesh &mesh) {
     if (!op.getFrom())
       return op.emitOpError("is not on local shapes");
-    const Mesh &mesh = cache.getMesh();
     auto global = cast<RankedTensorType>(*op.getGlobal());
     auto from = op.getFrom()->toLayout(mesh), to = op.getTo().toLayout(mesh);
     if (!from || !to)
       return failure(); // the verifier has said so
-    auto reshard = cache.get(*from, *to, global.getShape(),
-                             elementBytes(global.getElementType()));
+    auto reshard = ways.find(*from, *to, global.getShape(),
+                             elementBytes(global.getElementType()), mesh);
     if (!reshard)
       return op.emitOpError("has no way from ")
              << dist::toString(*from, mesh) << " to "

@@ -24,7 +24,7 @@ const LeastOfOps &Planner::wholeWork() {
     PlanOptions own = options;
     own.hints.clear();
     Graph(function, rules, one, own, batch, dimBlocks, names, floor, traffic,
-          zero, {}, [&](const LeastOfOps &least) {
+          zero, ways, {}, [&](const LeastOfOps &least) {
             knownWork = least;
             return true;
           });

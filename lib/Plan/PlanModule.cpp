@@ -46,7 +46,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempt.allowance = allowance;
   attempt.graph = std::make_unique<Graph>(
       function, rules, candidate, options, batch, dimBlocks, names, floor,
-      traffic, zero, [&] { return isOver(); },
+      traffic, zero, ways, [&] { return isOver(); },
       [&](const LeastOfOps &least) {
         return isDismissed(candidate, least.all());
       });

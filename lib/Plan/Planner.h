@@ -247,6 +247,7 @@ private:
   ValueNames names;
   MemoryFloor floor;
   Traffic traffic;
+  dist::ReshardWays ways; ///< of all candidates
   ZeroParts zero;
   size_t numOps; ///< groups of ops that one stage computes
   Stopwatch start;

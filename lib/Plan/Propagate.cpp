@@ -430,18 +430,18 @@ private:
   void remarkWholeOps() {
     if (mesh.numRanks() == 1)
       return;
-    dist::ReshardCache reshards(mesh);
+    dist::ReshardWays ways;
     for (Node &node : nodes) {
       if (!lacksRule(node.op))
         continue;
       cost::Int128 bytes = 0;
       for (Value operand : node.op->getOperands())
-        bytes += bytesToWhole(operand, reshards);
+        bytes += bytesToWhole(operand, ways);
       remarkWhole(node.op, node.op->getLoc(), cost::saturate(bytes));
     }
   }
 
-  cost::Int128 bytesToWhole(Value value, dist::ReshardCache &reshards) {
+  cost::Int128 bytesToWhole(Value value, dist::ReshardWays &ways) {
     ShardingAttr from = written(value);
     if (!from)
       return 0;
@@ -451,9 +451,9 @@ private:
       return 0;
     }
     RankedTensorType type = plannedType(value);
-    const dist::Reshard *found =
-        reshards.find(*layout, Layout(layout->dims.size()), type.getShape(),
-                      dist::elementBytes(type.getElementType()));
+    std::optional<dist::Reshard> found =
+        ways.find(*layout, Layout(layout->dims.size()), type.getShape(),
+                  dist::elementBytes(type.getElementType()), mesh);
     cost::Int128 bytes = 0;
     if (found)
       for (const dist::ReshardStep &step : found->steps)

@@ -354,9 +354,9 @@ void checkShortest(const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms,
                    Shape shape) {
   auto sources = allLayouts(atoms, shape.size(), /*partial=*/true);
   auto targets = allLayouts(atoms, shape.size(), /*partial=*/false);
-  ReshardCache cache(mesh);
+  ReshardWays ways;
   auto bytes = [&](const Layout &from, const Layout &to) {
-    return cache.find(from, to, shape, 4)->totalBytes;
+    return ways.find(from, to, shape, 4, mesh)->totalBytes;
   };
   for (const Layout &from : sources)
     for (const Layout &to : targets)
@@ -501,37 +501,68 @@ TEST(ReshardTest, NoNewPartials) {
                                 CollectiveKind::AllReduce});
 }
 
-TEST(ReshardTest, CacheGivesTheSame) {
+TEST(ReshardTest, KnownWaysAreTheSame) {
   Mesh mesh{{{"x", 2}}};
-  ReshardCache cache(mesh);
+  ReshardWays ways;
   Layout from = layout({{wholeAxis(mesh, 0)}}), to = layout({{}});
-  const Reshard *first = cache.find(from, to, {6}, 4);
-  ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first, cache.find(from, to, {6}, 4));
-  EXPECT_NE(first->totalBytes, cache.find(from, to, {7}, 4)->totalBytes);
-  EXPECT_EQ(cache.find(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4),
-            nullptr);
+  int64_t bytes = ways.find(from, to, {6}, 4, mesh)->totalBytes;
+  EXPECT_EQ(ways.find(from, to, {6}, 4, mesh)->totalBytes, bytes);
+  EXPECT_EQ(ways.find(from, to, {60}, 2, mesh)->totalBytes, 5 * bytes);
+  EXPECT_NE(ways.find(from, to, {7}, 4, mesh)->totalBytes, bytes);
+  EXPECT_FALSE(
+      ways.find(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4, mesh));
 }
 
-// Dimensions of one size are alike, and those of one element take no part: the
-// cache has one entry for all orders, the steps are those of the tensor.
-TEST(ReshardTest, OrderOfDimensionsDoesNotMatter) {
-  Mesh mesh{{{"x", 2}, {"y", 2}}};
-  ReshardCache cache(mesh);
-  AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);
-  Layout from = layout({{x}, {}, {y}, {}}), to = layout({{}, {}, {y}, {x}});
-  Layout from2 = layout({{}, {x}, {}, {y}, {}}),
-         to2 = layout({{x}, {}, {}, {y}, {}});
-  EXPECT_EQ(cache.find(from, to, {4, 1, 4, 4}, 4),
-            cache.find(from2, to2, {4, 4, 1, 4, 1}, 4));
-  auto reshard = cache.get(from2, to2, {4, 4, 1, 4, 1}, 4);
-  ASSERT_TRUE(reshard);
-  ASSERT_EQ(reshard->steps.size(), 1u);
-  const ReshardStep &step = reshard->steps[0];
+// The names of axes, the order of dimensions and sizes that are cut evenly do
+// not matter, nor what stays in place or has one element: the steps are those
+// of the tensor all the same, as without what is known.
+TEST(ReshardTest, WaysAreOfThePairThatIsAsked) {
+  Mesh mesh{{{"x", 2}, {"y", 2}, {"z", 4}, {"m", 2, /*isTime=*/true}}};
+  AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1),
+          z = wholeAxis(mesh, 2), m = wholeAxis(mesh, 3);
+  AxisRef z0 = {2, 1, 2}, z1 = {2, 2, 2};
+  struct Case {
+    Layout from, to;
+    llvm::SmallVector<int64_t> shape;
+  };
+  const Case cases[] = {
+      {layout({{x}, {}, {y}, {}}), layout({{}, {}, {y}, {x}}), {4, 1, 4, 4}},
+      {layout({{}, {x}, {}, {y}, {}}),
+       layout({{x}, {}, {}, {y}, {}}),
+       {4, 4, 1, 4, 1}},
+      {layout({{m, x}, {}, {y}}), layout({{m}, {x}, {y}}), {8, 12, 20}},
+      {layout({{m, z0}, {}, {y}}), layout({{m}, {z0}, {y}}), {16, 6, 20}},
+      {layout({{z}, {}}), layout({{}, {z}}), {8, 8}},
+      {layout({{z0, z1}, {}}), layout({{z0}, {z1}}), {8, 8}},
+      {layout({{z}, {}}), layout({{}, {z}}), {8, 7}},
+      {layout({{z}, {}}), layout({{}, {z}}), {5, 7}},
+      {layout({{}, {}}, {x, y}), layout({{y}, {}}), {8, 3}},
+      {layout({{}, {}}, {z}), layout({{}, {z}}), {3, 8}}};
+  ReshardWays ways;
+  for (const Case &each : cases)
+    for (int64_t scale : {1, 3}) {
+      llvm::SmallVector<int64_t> shape = each.shape;
+      shape.back() *= scale;
+      auto alone = decomposeReshard(each.from, each.to, shape, 2, mesh);
+      auto known = ways.find(each.from, each.to, shape, 2, mesh);
+      std::string name = toString(each.from, mesh) + " -> " +
+                         toString(each.to, mesh) + " x" +
+                         std::to_string(scale);
+      ASSERT_TRUE(alone && known) << name;
+      EXPECT_EQ(alone->totalBytes, known->totalBytes) << name;
+      ASSERT_EQ(alone->steps.size(), known->steps.size()) << name;
+      EXPECT_EQ(known->steps.back().layout, each.to) << name;
+      for (const ReshardStep &step : known->steps)
+        EXPECT_EQ(step.localShape, step.layout.localShape(shape)) << name;
+    }
+  auto moved = ways.find(cases[1].from, cases[1].to, cases[1].shape, 4, mesh);
+  ASSERT_EQ(moved->steps.size(), 1u);
+  const ReshardStep &step = moved->steps[0];
   EXPECT_EQ(step.kind, CollectiveKind::AllToAll);
+  EXPECT_EQ(step.axes, AxisList{x});
   EXPECT_EQ(step.dim, 0);
   EXPECT_EQ(step.concatDim, 1);
-  EXPECT_EQ(step.layout, to2);
+  EXPECT_EQ(step.layout, cases[1].to);
   EXPECT_EQ(step.localShape, (llvm::SmallVector<int64_t>{2, 4, 1, 2, 1}));
 }
 

@@ -24,8 +24,7 @@
 //
 // Found by a shortest-path search over the layouts that these steps reach, by
 // fewest bytes, then fewest collectives, then fewest steps. Axes that stay in
-// place are left out, so the usual search has a handful of states. Dimensions
-// of equal size are interchangeable.
+// place are left out, so the usual search has a handful of states.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARD_H
@@ -89,25 +88,20 @@ std::optional<Reshard> decomposeReshard(const Layout &from, const Layout &to,
                                         llvm::ArrayRef<int64_t> shape,
                                         int64_t elementBytes, const Mesh &mesh);
 
-/// decomposeReshard() with a cache, for one mesh. Not thread-safe.
-class ReshardCache {
+/// Ways that are known, for every mesh: two pairs of layouts that differ in the
+/// names of their axes, in the order of dimensions and in sizes that are cut
+/// evenly alike have one (ReshardQuery.h). Not thread-safe.
+class ReshardWays {
 public:
-  explicit ReshardCache(Mesh mesh);
-  ~ReshardCache();
-  const Mesh &getMesh() const { return mesh; }
+  ReshardWays();
+  ~ReshardWays();
   /// The result of decomposeReshard().
-  std::optional<Reshard> get(const Layout &from, const Layout &to,
-                             llvm::ArrayRef<int64_t> shape,
-                             int64_t elementBytes);
-  /// The same up to the order of dimensions, on which bytes, groups and the
-  /// number of elements do not depend; not copied. Lives as long as the cache;
-  /// null if there is no way.
-  const Reshard *find(const Layout &from, const Layout &to,
-                      llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
+  std::optional<Reshard> find(const Layout &from, const Layout &to,
+                              llvm::ArrayRef<int64_t> shape,
+                              int64_t elementBytes, const Mesh &mesh);
 
 private:
   struct Table;
-  Mesh mesh;
   std::unique_ptr<Table> table;
 };
 

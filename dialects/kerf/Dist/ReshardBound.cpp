@@ -11,17 +11,12 @@ using namespace kerf::dist;
 
 static constexpr int64_t kMaxRanks = 4096;
 
-ReshardBound::ReshardBound(ArrayRef<int64_t> shape, int64_t elementBytes,
-                           const Mesh &mesh, ArrayRef<AxisRef> atoms,
-                           const ReshardState &target)
-    : shape(shape), atoms(atoms), target(target) {
-  for (auto [number, atom] : enumerate(atoms)) {
+ReshardBound::ReshardBound(ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes,
+                           uint32_t time, const ReshardState &target)
+    : shape(shape), sizes(sizes), target(target), time(time) {
+  for (size_t number = 0; number < sizes.size(); ++number)
     all |= 1u << number;
-    if (mesh.axes[atom.axis].isTime)
-      time |= 1u << number;
-  }
   numRanks = numRanksOf(all);
-  scale = Wide(elementBytes) * (mesh.numRanks() / numRanks);
   if (numRanks > kMaxRanks)
     return;
   numNeeded = numCommon(target);
@@ -31,9 +26,9 @@ ReshardBound::ReshardBound(ArrayRef<int64_t> shape, int64_t elementBytes,
 
 int64_t ReshardBound::numRanksOf(uint32_t mask) const {
   int64_t ranks = 1;
-  for (auto [number, atom] : enumerate(atoms))
+  for (auto [number, size] : enumerate(sizes))
     if ((mask & ~time) >> number & 1)
-      ranks *= atom.size;
+      ranks *= size;
   return ranks;
 }
 
@@ -44,10 +39,10 @@ static uint32_t maskOf(ArrayRef<uint8_t> list) {
   return mask;
 }
 
-static int64_t numParts(ArrayRef<uint8_t> list, ArrayRef<AxisRef> atoms) {
+static int64_t numParts(ArrayRef<uint8_t> list, ArrayRef<int64_t> sizes) {
   int64_t parts = 1;
   for (uint8_t atom : list)
-    parts *= atoms[atom].size;
+    parts *= sizes[atom];
   return parts;
 }
 
@@ -55,12 +50,12 @@ ReshardBound::Cut ReshardBound::cut(const ReshardState &state,
                                     size_t dim) const {
   int64_t block = state.block(dim);
   if (!block)
-    block = localSize(shape[dim], numParts(state.dim(dim), atoms));
+    block = localSize(shape[dim], numParts(state.dim(dim), sizes));
   return {state.dim(dim), shape[dim], block};
 }
 
 bool ReshardBound::isEven(const Cut &cut) const {
-  return cut.block * numParts(cut.list, atoms) == cut.size;
+  return cut.block * numParts(cut.list, sizes) == cut.size;
 }
 
 void ReshardBound::dropCommon(Pair &pair) const {
@@ -69,7 +64,7 @@ void ReshardBound::dropCommon(Pair &pair) const {
     return;
   while (!held.list.empty() && !needed.list.empty() &&
          held.list[0] == needed.list[0]) {
-    int64_t parts = atoms[held.list[0]].size;
+    int64_t parts = sizes[held.list[0]];
     for (Cut *cut : {&held, &needed}) {
       cut->list = cut->list.drop_front();
       cut->size /= parts;
@@ -81,18 +76,18 @@ void ReshardBound::dropCommon(Pair &pair) const {
 /// apart; those in time count as their first digit.
 static SmallVector<int64_t, 64> partsOfRanks(ArrayRef<uint8_t> list,
                                              uint32_t mask, uint32_t time,
-                                             ArrayRef<AxisRef> atoms) {
+                                             ArrayRef<int64_t> sizes) {
   SmallVector<int64_t, 64> parts{0};
-  for (auto [number, atom] : enumerate(atoms)) {
+  for (auto [number, size] : enumerate(sizes)) {
     if (!((mask & ~time) >> number & 1))
       continue;
     auto *at = llvm::find(list, number);
     int64_t weight = at == list.end()
                          ? 0
-                         : numParts(ArrayRef(std::next(at), list.end()), atoms);
+                         : numParts(ArrayRef(std::next(at), list.end()), sizes);
     size_t known = parts.size();
-    parts.resize(known * atom.size);
-    for (int64_t digit = 1; digit < atom.size; ++digit)
+    parts.resize(known * size);
+    for (int64_t digit = 1; digit < size; ++digit)
       for (size_t rank = 0; rank < known; ++rank)
         parts[digit * known + rank] = parts[rank] + digit * weight;
   }
@@ -108,8 +103,8 @@ int64_t ReshardBound::numCommon(const Group &group) const {
   SmallVector<int64_t, 64> common(numRanksOf(mask), 1);
   for (const auto &[held, needed] : pairs)
     for (auto [count, has, needs] :
-         zip_equal(common, partsOfRanks(held.list, mask, time, atoms),
-                   partsOfRanks(needed.list, mask, time, atoms))) {
+         zip_equal(common, partsOfRanks(held.list, mask, time, sizes),
+                   partsOfRanks(needed.list, mask, time, sizes))) {
       int64_t begin = std::max(has * held.block, needs * needed.block);
       int64_t end = std::min(
           {(has + 1) * held.block, (needs + 1) * needed.block, held.size});
@@ -149,16 +144,16 @@ Wide ReshardBound::numCommon(const ReshardState &state) const {
   return result * numRanksOf(alone);
 }
 
-Wide ReshardBound::leastBytes(const ReshardState &state) const {
+Wide ReshardBound::leastElements(const ReshardState &state) const {
   if (numRanks > kMaxRanks)
     return 0;
   if (uint32_t open = state.partial & ~target.partial) {
     int64_t numShares = 1; // of those in time, too
-    for (auto [number, atom] : enumerate(atoms))
+    for (auto [number, size] : enumerate(sizes))
       if (open >> number & 1)
-        numShares *= atom.size;
+        numShares *= size;
     if (numShares > 1)
-      return (numNeeded + numElements * (numShares - 2)) * scale;
+      return numNeeded + numElements * (numShares - 2);
   }
-  return (numNeeded - numCommon(state)) * scale;
+  return numNeeded - numCommon(state);
 }

@@ -1,6 +1,6 @@
 //===- ReshardBound.h - bytes that no way to a layout avoids ----*- C++ -*-===//
 //
-// For ReshardSearch: a lower bound on the bytes that all ranks receive on any
+// For ReshardSearch: a lower bound on the elements that all ranks receive on any
 // way from a state to the target.
 //
 // Without open reductions: each rank must receive what it needs and does not
@@ -26,14 +26,14 @@ namespace kerf::dist {
 
 class ReshardBound {
 public:
-  /// `shape` and `atoms` must outlive it.
-  ReshardBound(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-               const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms,
-               const ReshardState &target);
+  /// `sizes` of the atoms; those in `time` are of axes in time. `shape` and
+  /// `sizes` must outlive it.
+  ReshardBound(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> sizes,
+               uint32_t time, const ReshardState &target);
 
-  /// Bytes, summed over the mesh; 0 where the atoms tell more than 4096 ranks
-  /// apart.
-  Wide leastBytes(const ReshardState &state) const;
+  /// Elements, summed over the ranks that the atoms tell apart; 0 where these
+  /// are more than 4096.
+  Wide leastElements(const ReshardState &state) const;
 
 private:
   /// A dimension in parts: the atoms whose digits number them, and the elements
@@ -65,11 +65,10 @@ private:
   int64_t numRanksOf(uint32_t mask) const;
 
   llvm::ArrayRef<int64_t> shape;
-  llvm::ArrayRef<AxisRef> atoms;
+  llvm::ArrayRef<int64_t> sizes; ///< of atoms
   ReshardState target;
-  uint32_t all = 0, time = 0; ///< atoms, and those in time
+  uint32_t all = 0, time; ///< atoms, and those in time
   int64_t numRanks = 1;
-  Wide scale; ///< bytes of an element, times the ranks that one stands for
   /// Elements, summed over the ranks that need them; and each counted once (per
   /// part of what stays partial).
   Wide numNeeded = 0, numElements = 0;

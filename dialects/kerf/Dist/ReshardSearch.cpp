@@ -9,73 +9,6 @@ using namespace llvm;
 using namespace kerf;
 using namespace kerf::dist;
 
-//===----------------------------------------------------------------------===//
-// Atoms
-//===----------------------------------------------------------------------===//
-
-bool ReshardSearch::makeAtoms(const Layout &from, const Layout &to,
-                              unsigned &conflict) {
-  SmallVector<SmallVector<int64_t, 4>, 4> bounds(mesh.axes.size());
-  auto add = [&](ArrayRef<AxisRef> axes) {
-    for (const AxisRef &ref : axes) {
-      bounds[ref.axis].push_back(ref.preSize);
-      bounds[ref.axis].push_back(ref.preSize * ref.size);
-    }
-  };
-  for (const Layout *layout : {&from, &to}) {
-    for (const AxisList &axes : layout->dims)
-      add(axes);
-    add(layout->partial);
-  }
-  for (auto [axis, list] : enumerate(bounds)) {
-    sort(list);
-    list.erase(llvm::unique(list), list.end());
-    for (size_t i = 1; i < list.size(); ++i) {
-      if (list[i] % list[i - 1] != 0) {
-        conflict = axis;
-        return false;
-      }
-      atoms.push_back(
-          {static_cast<unsigned>(axis), list[i - 1], list[i] / list[i - 1]});
-    }
-  }
-  conflict = 0;
-  return atoms.size() <= 32;
-}
-
-AtomList ReshardSearch::toAtoms(ArrayRef<AxisRef> axes) const {
-  AtomList result;
-  for (const AxisRef &ref : axes)
-    for (auto [number, atom] : enumerate(atoms))
-      if (atom.axis == ref.axis && atom.preSize >= ref.preSize &&
-          atom.preSize * atom.size <= ref.preSize * ref.size)
-        result.push_back(number);
-  return result;
-}
-
-AxisList ReshardSearch::toAxes(ArrayRef<uint8_t> list) const {
-  AxisList result;
-  for (uint8_t atom : list)
-    result.push_back(atoms[atom]);
-  mergeAdjacent(result);
-  return result;
-}
-
-ReshardState ReshardSearch::toState(const Layout &layout) const {
-  ReshardState state;
-  for (const AxisList &axes : layout.dims) {
-    AtomList list = toAtoms(axes);
-    state.addDim(list);
-    for (uint8_t atom : list)
-      state.used |= 1u << atom;
-  }
-  for (uint8_t atom : toAtoms(layout.partial))
-    state.partial |= 1u << atom;
-  for (size_t dim = 0; dim < layout.blocks.size(); ++dim)
-    setBlock(state, dim, layout.blocks[dim]);
-  return state;
-}
-
 void ReshardSearch::setBlock(ReshardState &state, size_t dim,
                              int64_t block) const {
   int64_t cut = parts(state.dim(dim));
@@ -88,19 +21,6 @@ void ReshardSearch::setBlock(ReshardState &state, size_t dim,
   state.blocks[dim] = block;
   if (all_of(state.blocks, [](int64_t each) { return each == 0; }))
     state.blocks.clear();
-}
-
-Layout ReshardSearch::toLayout(const ReshardState &state) const {
-  Layout layout;
-  for (size_t dim = 0; dim < state.rank(); ++dim)
-    layout.dims.push_back(toAxes(state.dim(dim)));
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    if (state.partial >> atom & 1)
-      layout.partial.push_back(atoms[atom]);
-  layout.blocks = state.blocks;
-  layout.reduction = reduction;
-  layout.canonicalize();
-  return layout;
 }
 
 /// The common prefix of start and target in a dimension stays in place, if it
@@ -164,13 +84,13 @@ ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
 /// enough apart that their sums do not collide.
 using Weights = SmallVector<int64_t, 8>;
 
-static Weights weightsOf(const ReshardState &state, ArrayRef<AxisRef> atoms) {
-  Weights result(atoms.size(), 0);
+static Weights weightsOf(const ReshardState &state, ArrayRef<int64_t> sizes) {
+  Weights result(sizes.size(), 0);
   int64_t stride = 1;
   for (size_t dim = 0; dim < state.rank(); ++dim)
     for (uint8_t atom : reverse(state.dim(dim))) {
       result[atom] = stride;
-      stride *= atoms[atom].size;
+      stride *= sizes[atom];
     }
   return result;
 }
@@ -180,11 +100,11 @@ static Weights weightsOf(const ReshardState &state, ArrayRef<AxisRef> atoms) {
 /// they are equal.
 static SmallVector<std::pair<int64_t, int64_t>, 8>
 digitsOf(ArrayRef<uint8_t> list, const Weights &weights,
-         ArrayRef<AxisRef> atoms) {
+         ArrayRef<int64_t> sizes) {
   SmallVector<std::pair<int64_t, int64_t>, 8> digits;
   for (uint8_t atom : list)
-    if (weights[atom] && atoms[atom].size > 1)
-      digits.push_back({weights[atom], atoms[atom].size});
+    if (weights[atom] && sizes[atom] > 1)
+      digits.push_back({weights[atom], sizes[atom]});
   std::sort(digits.begin(), digits.end()); // llvm::sort() allocates
   size_t last = 0;
   for (size_t next = 1; next < digits.size(); ++next) {
@@ -202,9 +122,9 @@ digitsOf(ArrayRef<uint8_t> list, const Weights &weights,
 std::optional<ReshardSearch::PermutedBlocks>
 ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
                            ReshardMove &move) const {
-  Weights before = weightsOf(from, atoms), after = weightsOf(to, atoms);
+  Weights before = weightsOf(from, sizes), after = weightsOf(to, sizes);
   move.atoms.clear();
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
+  for (size_t atom = 0; atom < sizes.size(); ++atom)
     if (before[atom] != after[atom]) {
       if (isTime(atom))
         return std::nullopt;
@@ -212,14 +132,14 @@ ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
     }
   int64_t size = parts(move.atoms);
   if (size > 4096 ||
-      digitsOf(move.atoms, before, atoms) != digitsOf(move.atoms, after, atoms))
+      digitsOf(move.atoms, before, sizes) != digitsOf(move.atoms, after, sizes))
     return std::nullopt;
   auto number = [&](const Weights &weight) {
     SmallVector<int64_t, 64> blocks{0};
     for (uint8_t atom : move.atoms) {
       SmallVector<int64_t, 64> next;
       for (int64_t block : blocks)
-        for (int64_t digit = 0; digit < atoms[atom].size; ++digit)
+        for (int64_t digit = 0; digit < sizes[atom]; ++digit)
           next.push_back(block + digit * weight[atom]);
       blocks = std::move(next);
     }
@@ -234,9 +154,8 @@ ReshardSearch::matchBlocks(const ReshardState &from, const ReshardState &to,
 
 /// Which position sends its block to which: blocks that stay first, the rest in
 /// order.
-static SmallVector<std::pair<int64_t, int64_t>, 0>
-pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
-  SmallVector<std::pair<int64_t, int64_t>, 0> pairs;
+static ReshardPairs pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
+  ReshardPairs pairs;
   std::multimap<int64_t, int64_t> sources;
   for (auto [position, block] : enumerate(held))
     if (block != wanted[position])
@@ -254,30 +173,29 @@ pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
   return pairs;
 }
 
-/// Bytes over the whole mesh; fills the counts of `step` if given.
-Wide ReshardSearch::moveBytes(const ReshardMove &move, const ReshardState &from,
-                              const ReshardState &to, ReshardStep *step) const {
-  Wide n = parts(move.atoms);
-  if (step)
-    step->groupSize = static_cast<int64_t>(n);
-  if (!move.kind)
-    return 0;
-  Wide part = localBytes(from);
+Wide ReshardSearch::bufferElements(const ReshardMove &move,
+                                   const ReshardState &from,
+                                   const ReshardState &to) const {
+  Wide part = localElements(from);
   if (cuts(*move.kind))
     part = part / std::max<int64_t>(local(from, move.dim), 1) *
            local(to, move.dim);
-  Wide buffer = fullBufferBytes(*move.kind, n, part, move.movedPairs);
-  Wide bytes = ringGroupBytes(*move.kind, n, buffer);
-  if (step) {
-    step->groupBytes = saturate(bytes);
-    step->bufferBytes = saturate(buffer);
-  }
-  return bytes * (mesh.numRanks() / n);
+  return fullBufferBytes(*move.kind, parts(move.atoms), part, move.movedPairs);
+}
+
+Wide ReshardSearch::elementsSent(const ReshardMove &move,
+                                 const ReshardState &from,
+                                 const ReshardState &to) const {
+  if (!move.kind)
+    return 0;
+  Wide n = parts(move.atoms);
+  return ringGroupBytes(*move.kind, n, bufferElements(move, from, to)) *
+         (numRanks / n);
 }
 
 void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
   ReshardCost cost = nodes[parent].cost;
-  cost.bytes += moveBytes(move, nodes[parent].state, next, nullptr);
+  cost.elements += elementsSent(move, nodes[parent].state, next);
   cost.collectives += move.kind.has_value();
   cost.steps += 1;
   auto [it, added] = index.try_emplace(next.key(), nodes.size());
@@ -293,15 +211,15 @@ void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
     node.move = std::move(move);
   }
   Node &node = nodes[at];
-  Wide mostBytes = nodes[kGoal].cost.bytes;
-  if (cost.bytes > mostBytes)
+  Wide most = nodes[kGoal].cost.elements;
+  if (cost.elements > most)
     return;
-  if (node.leastBytes < 0)
-    node.leastBytes = bound->leastBytes(node.state);
-  Wide onWay = cost.bytes + node.leastBytes;
-  if (onWay > mostBytes)
+  if (node.least < 0)
+    node.least = bound.leastElements(node.state);
+  Wide onWay = cost.elements + node.least;
+  if (onWay > most)
     return;
-  queue.push({onWay, cost.bytes, cost.collectives, cost.steps, at});
+  queue.push({onWay, cost.elements, cost.collectives, cost.steps, at});
 }
 
 /// all_gather and all_to_all of the last atoms of `dim`.
@@ -373,7 +291,7 @@ void ReshardSearch::expandCuts(int at, size_t dim) {
       std::equal(list.begin(), list.end(), goal.begin()))
     for (size_t end = list.size() + 2; end <= goal.size(); ++end)
       cut(goal.slice(list.size(), end - list.size()));
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
+  for (size_t atom = 0; atom < sizes.size(); ++atom)
     cut({static_cast<uint8_t>(atom)});
 }
 
@@ -382,7 +300,7 @@ void ReshardSearch::expandReductions(int at) {
   uint32_t open = state.partial & ~target.partial;
   auto reduce = [&](uint32_t mask) {
     ReshardMove move{CollectiveKind::AllReduce, {}, -1, -1, 0};
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
+    for (size_t atom = 0; atom < sizes.size(); ++atom)
       if (mask >> atom & 1)
         move.atoms.push_back(atom);
     ReshardState next = state;
@@ -393,15 +311,15 @@ void ReshardSearch::expandReductions(int at) {
     return;
   reduce(open);
   if (open & (open - 1))
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
+    for (size_t atom = 0; atom < sizes.size(); ++atom)
       if (open >> atom & 1)
         reduce(1u << atom);
 }
 
 void ReshardSearch::relaxPermute(int at, ReshardState next) {
   // Every way from here must move data: it cannot be better than the known one.
-  if (nodes[kGoal].cost.bytes <=
-      nodes[at].cost.bytes + localBytes(nodes[at].state))
+  if (nodes[kGoal].cost.elements <=
+      nodes[at].cost.elements + localElements(nodes[at].state))
     return;
   if (auto known = index.find(next.key());
       known != index.end() && nodes[known->second].done)
@@ -436,9 +354,9 @@ void ReshardSearch::expandPermutes(int at) {
     }
     for (size_t i = fixed[dim]; i < list.size(); ++i) {
       uint8_t atom = list[i];
-      for (uint8_t other = 0; other < atoms.size(); ++other) {
+      for (uint8_t other = 0; other < sizes.size(); ++other) {
         if (other == atom || isTime(other) ||
-            atoms[other].size != atoms[atom].size)
+            sizes[other] != sizes[atom])
           continue;
         uint32_t bit = 1u << other;
         ReshardState next = state;
@@ -472,17 +390,15 @@ void ReshardSearch::expand(int at) {
 // Search
 //===----------------------------------------------------------------------===//
 
-bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
-  target = toState(to);
-  ReshardState start = toState(from);
+std::optional<ReshardWay> ReshardSearch::run(const ReshardState &start) {
+  ReshardWay way;
   if (target.partial & ~start.partial || !fixPrefixes(start))
-    return false;
-  bound.emplace(shape, elementBytes, mesh, atoms, target);
+    return std::nullopt;
   nodes.push_back({start, {}, -1, {}, 0});
   nodes.push_back({target, ReshardCost::infinite(), -1, {}, 0});
   index[target.key()] = kGoal;
   if (!index.try_emplace(start.key(), kStart).second)
-    return true;
+    return way;
   queue.push({0, 0, 0, 0, kStart});
   while (!queue.empty() && !nodes[kGoal].done) {
     int at = std::get<4>(queue.top());
@@ -494,29 +410,24 @@ bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
       expand(at);
   }
   if (!nodes[kGoal].done)
-    return false;
+    return std::nullopt;
   SmallVector<int> path;
   for (int at = kGoal; nodes[at].parent >= 0; at = nodes[at].parent)
     path.push_back(at);
   for (int at : reverse(path)) {
     const Node &node = nodes[at];
-    ReshardStep step;
-    step.kind = node.move.kind;
-    step.axes = toAxes(node.move.atoms);
-    step.dim = node.move.dim;
-    step.concatDim = node.move.concatDim;
-    step.reduction = reduction;
+    const ReshardState &before = nodes[node.parent].state;
+    ReshardWay::Step &step = way.steps.emplace_back();
+    step.move = node.move;
+    step.state = node.state;
+    step.groupSize = parts(node.move.atoms);
     if (node.move.kind == CollectiveKind::Permute) {
       ReshardMove move;
-      auto blocks = matchBlocks(nodes[node.parent].state, node.state, move);
+      auto blocks = matchBlocks(before, node.state, move);
       step.pairs = pairUp(blocks->held, blocks->wanted);
     }
-    step.layout = toLayout(node.state);
-    step.localShape = step.layout.localShape(shape);
-    Wide bytes =
-        moveBytes(node.move, nodes[node.parent].state, node.state, &step);
-    result.totalBytes = saturate(Wide(result.totalBytes) + bytes);
-    result.steps.push_back(std::move(step));
+    if (node.move.kind)
+      step.bufferElements = bufferElements(node.move, before, node.state);
   }
-  return true;
+  return way;
 }

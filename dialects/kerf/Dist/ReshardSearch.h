@@ -1,22 +1,19 @@
 //===- ReshardSearch.h - shortest paths between layouts ---------*- C++ -*-===//
 //
-// Axes are split into atoms: the coarsest digits from which every axis
-// reference of both layouts can be composed. A state lists the atoms of each
-// dimension and the partial ones; the steps of Reshard.h are the edges, their
-// bytes the lengths. A* with the bound of ReshardBound.h; among ways of equal
-// bounds those that sent least so far go first. Atoms in a common prefix of a
-// dimension never move (if it divides the dimension), nor do atoms that neither
-// layout names: with k moving atoms and r dimensions there are at most
-// (r+1)^k k! states: thousands for five, of which some ten are looked at.
+// A state lists the atoms (ReshardQuery.h) of each dimension and the partial
+// ones; the steps of Reshard.h are the edges, the elements that they send the
+// lengths. A* with the bound of ReshardBound.h; among ways of equal bounds
+// those that sent least so far go first. Atoms in a common prefix of a
+// dimension never move (if it divides the dimension): with k moving atoms and r
+// dimensions there are at most (r+1)^k k! states: thousands for five, of which
+// some ten are looked at.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARDSEARCH_H
 #define KERF_DIST_RESHARDSEARCH_H
 
 #include "ReshardBound.h"
-#include "ReshardState.h"
-
-#include "kerf/Dist/Reshard.h"
+#include "ReshardQuery.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -27,37 +24,28 @@
 namespace kerf::dist {
 
 struct ReshardCost {
-  Wide bytes = 0;
+  Wide elements = 0; ///< that all ranks send together
   int collectives = 0, steps = 0;
   static ReshardCost infinite() {
     return {std::numeric_limits<Wide>::max(), 0, 0};
   }
   bool operator<(const ReshardCost &other) const {
-    return std::tie(bytes, collectives, steps) <
-           std::tie(other.bytes, other.collectives, other.steps);
+    return std::tie(elements, collectives, steps) <
+           std::tie(other.elements, other.collectives, other.steps);
   }
-};
-
-/// An edge of the search.
-struct ReshardMove {
-  std::optional<CollectiveKind> kind; ///< as in ReshardStep
-  AtomList atoms;
-  int64_t dim = -1, concatDim = -1;
-  int64_t movedPairs = 0; ///< permute: positions that get another block
 };
 
 class ReshardSearch {
 public:
-  ReshardSearch(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                const Mesh &mesh, ReductionKind reduction)
-      : shape(shape), elementBytes(elementBytes), mesh(mesh),
-        reduction(reduction) {}
-
-  /// Atoms of both layouts; false if an axis has no common ones (it is put in
-  /// `conflict`) or there are more than 32.
-  bool makeAtoms(const Layout &from, const Layout &to, unsigned &conflict);
-  /// Appends the steps and bytes to `result`; false if there is no way.
-  bool run(const Layout &from, const Layout &to, Reshard &result);
+  /// `query` must outlive it.
+  explicit ReshardSearch(const ReshardQuery &query)
+      : shape(query.shape), sizes(query.sizes), time(query.time),
+        target(query.to), bound(shape, sizes, time, target) {
+    for (size_t atom = 0; atom < sizes.size(); ++atom)
+      numRanks *= isTime(atom) ? 1 : sizes[atom];
+  }
+  /// None if there is no way.
+  std::optional<ReshardWay> run(const ReshardState &start);
 
 private:
   struct Node {
@@ -65,20 +53,16 @@ private:
     ReshardCost cost;
     int parent = -1;
     ReshardMove move;
-    Wide leastBytes = -1; ///< that a way on to the target takes; -1: unknown
+    Wide least = -1; ///< elements of a way on to the target; -1: unknown
     bool done = false;
   };
 
-  AtomList toAtoms(llvm::ArrayRef<AxisRef> axes) const;
-  AxisList toAxes(llvm::ArrayRef<uint8_t> list) const;
-  ReshardState toState(const Layout &layout) const;
-  Layout toLayout(const ReshardState &state) const;
   bool fixPrefixes(const ReshardState &start);
 
   int64_t parts(llvm::ArrayRef<uint8_t> list) const {
     int64_t result = 1;
     for (uint8_t atom : list)
-      result *= atoms[atom].size;
+      result *= sizes[atom];
     return result;
   }
   int64_t local(const ReshardState &state, size_t dim) const {
@@ -87,13 +71,13 @@ private:
   }
   /// Sets and normalizes the blocks of a dimension whose atoms are set.
   void setBlock(ReshardState &state, size_t dim, int64_t block) const;
-  Wide localBytes(const ReshardState &state) const {
-    Wide bytes = elementBytes;
+  Wide localElements(const ReshardState &state) const {
+    Wide elements = 1;
     for (size_t dim = 0; dim < shape.size(); ++dim)
-      bytes *= local(state, dim);
-    return bytes;
+      elements *= local(state, dim);
+    return elements;
   }
-  bool isTime(uint8_t atom) const { return mesh.axes[atoms[atom].axis].isTime; }
+  bool isTime(uint8_t atom) const { return time >> atom & 1; }
   /// The block size of `dim` (0: ceiling size) when `inner` more parts cut it,
   /// or when its last `inner` of `outer` times `inner` parts are gathered: the
   /// larger blocks consist of the smaller ones.
@@ -110,8 +94,12 @@ private:
   std::optional<PermutedBlocks> matchBlocks(const ReshardState &from,
                                             const ReshardState &to,
                                             ReshardMove &move) const;
-  Wide moveBytes(const ReshardMove &move, const ReshardState &from,
-                 const ReshardState &to, ReshardStep *step) const;
+  /// Of a collective: elements of the full logical buffer of a group.
+  Wide bufferElements(const ReshardMove &move, const ReshardState &from,
+                      const ReshardState &to) const;
+  /// By all ranks together.
+  Wide elementsSent(const ReshardMove &move, const ReshardState &from,
+                    const ReshardState &to) const;
 
   void relax(int index, ReshardMove move, ReshardState next);
   void relaxPermute(int index, ReshardState next);
@@ -121,20 +109,18 @@ private:
   void expandReductions(int index);
   void expandPermutes(int index);
 
-  llvm::ArrayRef<int64_t> shape;
-  int64_t elementBytes;
-  const Mesh &mesh;
-  ReductionKind reduction;
-  llvm::SmallVector<AxisRef, 8> atoms;
+  llvm::ArrayRef<int64_t> shape, sizes;
+  uint32_t time;
+  Wide numRanks = 1;
   llvm::SmallVector<size_t, 4> fixed; // per dimension: atoms that never move
-  ReshardState target;
-  std::optional<ReshardBound> bound;
+  const ReshardState &target;
+  ReshardBound bound;
   enum { kStart, kGoal }; ///< numbers of nodes
   std::deque<Node> nodes; ///< states are referred to while nodes are added
   /// Nodes by the key of their state.
   llvm::StringMap<int, llvm::BumpPtrAllocator> index;
-  /// Bytes of a way that may go on from here; bytes, collectives and steps so
-  /// far; the node.
+  /// Elements of a way that may go on from here; elements, collectives and
+  /// steps so far; the node.
   using Entry = std::tuple<Wide, Wide, int, int, int>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
 };

@@ -89,6 +89,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
+             dist::ReshardWays &ways,
              llvm::function_ref<bool()> isOver,
              llvm::function_ref<bool(const LeastOfOps &)> isDismissed)
     : candidate(candidate), weights(partWeights(candidate, batch, options)),
@@ -98,7 +99,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
-            byteScale) {
+            byteScale, ways) {
   costs.endWhen(isOver);
   llvm::scope_exit built([&] { costs.endWhen({}); });
   if (isDismissed && isDismissed(leastOfOps())) {

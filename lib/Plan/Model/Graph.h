@@ -128,7 +128,7 @@ public:
         const MeshCandidate &candidate, const PlanOptions &options,
         const BatchAnalysis &batch, const DimBlocks &dimBlocks,
         const ValueNames &names, const MemoryFloor &floor,
-        const Traffic &traffic, const ZeroParts &zero,
+        const Traffic &traffic, const ZeroParts &zero, dist::ReshardWays &ways,
         llvm::function_ref<bool()> isOver = {},
         llvm::function_ref<bool(const LeastOfOps &)> isDismissed = {});
 

@@ -51,8 +51,9 @@ double ReshardCosts::secondsOf(const dist::ReshardStep &step, bool isGradient) {
 MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                                RankedTensorType type, bool isGradient) {
   MoveCost result;
-  const dist::Reshard *reshard = cache.find(
-      layouts[from], layouts[to], type.getShape(), elementBytes(type));
+  std::optional<dist::Reshard> reshard =
+      ways.find(layouts[from], layouts[to], type.getShape(), elementBytes(type),
+                candidate.mesh);
   if (!reshard)
     return result;
   result.possible = true;

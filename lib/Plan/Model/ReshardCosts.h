@@ -42,12 +42,12 @@ class ReshardCosts {
 public:
   ReshardCosts(const MeshCandidate &candidate, const cost::Machine &machine,
                cost::VolumeModel model, const LayoutTable &layouts,
-               int64_t byteScale)
+               int64_t byteScale, dist::ReshardWays &ways)
       : candidate(candidate), machine(machine), model(model), layouts(layouts),
         byteScale(byteScale),
         buckets(cost::bucketRule(machine, candidate.mesh.numRanks(),
                                  candidate.devicesPerStage())),
-        cache(candidate.mesh) {}
+        ways(ways) {}
 
   /// Memoized. A value that stays partial must keep its partial axes.
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type,
@@ -76,7 +76,7 @@ private:
   cost::BucketRule buckets;
   /// bucketSecondsPerByte() of groups, by size and placement.
   std::map<std::array<int64_t, 4>, double> bucketRates;
-  dist::ReshardCache cache;
+  dist::ReshardWays &ways;
   std::unordered_map<Key, MoveCost, KeyHash> costs;
   llvm::function_ref<bool()> ends;
 };
