@@ -10,6 +10,7 @@
 #include "kerf/NN/IR/Evaluate.h"
 #include "kerf/Support/DescribeType.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -227,10 +228,41 @@ Value GraphBuilder::select(Value condition, Value a, Value b) {
 }
 
 namespace {
-/// The numbers of a list, as far as they are constants: parts of a shape are,
-/// of which other parts are computed.
+/// The numbers of a tensor in row-major order, as far as they are constants:
+/// parts of a shape are, of which other parts are computed.
 using PartlyKnown = SmallVector<std::optional<APInt>>;
 } // namespace
+
+static PartlyKnown partlyKnown(Value x);
+
+/// Of each index before `dim`, the numbers of all parts one after the other.
+static PartlyKnown joined(ConcatOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  auto dim = size_t(op.getDim());
+  int64_t outer = computeProduct(shape.take_front(dim)),
+          inner = computeProduct(shape.drop_front(dim + 1));
+  SmallVector<std::pair<PartlyKnown, int64_t>> parts;
+  for (Value part : op.getInputs())
+    parts.push_back({partlyKnown(part), shapeOf(part)[dim] * inner});
+  PartlyKnown result;
+  for (int64_t index = 0; index < outer; ++index)
+    for (const auto &[numbers, size] : parts)
+      llvm::append_range(result, ArrayRef(numbers).slice(index * size, size));
+  return result;
+}
+
+static PartlyKnown cutOut(SliceOp op) {
+  PartlyKnown all = partlyKnown(op.getX()), result;
+  SmallVector<int64_t> from = computeStrides(shapeOf(op.getX())),
+                       to = computeStrides(shapeOf(op.getResult()));
+  for (int64_t i = 0, n = typeOf(op.getResult()).getNumElements(); i < n; ++i) {
+    int64_t place = 0;
+    for (auto [dim, index] : llvm::enumerate(delinearize(i, to)))
+      place += (op.getStarts()[dim] + index * op.getStrides()[dim]) * from[dim];
+    result.push_back(all[place]);
+  }
+  return result;
+}
 
 static PartlyKnown partlyKnown(Value x) {
   int64_t count = typeOf(x).getNumElements();
@@ -259,18 +291,8 @@ static PartlyKnown partlyKnown(Value x) {
             number = number->sextOrTrunc(elementOf(x).getIntOrFloatBitWidth());
         return result;
       })
-      .Case<ConcatOp>([&](ConcatOp each) {
-        PartlyKnown result;
-        for (Value part : each.getInputs())
-          llvm::append_range(result, partlyKnown(part));
-        return result;
-      })
-      .Case<SliceOp>([&](SliceOp each) {
-        PartlyKnown all = partlyKnown(each.getX()), result;
-        for (int64_t i = 0; i < count; ++i)
-          result.push_back(all[each.getStarts()[0] + i * each.getStrides()[0]]);
-        return result;
-      })
+      .Case<ConcatOp>([&](ConcatOp each) { return joined(each); })
+      .Case<SliceOp>([&](SliceOp each) { return cutOut(each); })
       .Case<GatherOp>([&](GatherOp each) {
         DenseElementsAttr places = wholeElements(each.getIndices());
         if (!places || rankOf(each.getData()) != 1)

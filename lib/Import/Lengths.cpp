@@ -117,7 +117,7 @@ std::optional<SmallVector<Value>> GraphBuilder::numbersOf(Value x) {
         auto inner = numbersOf(each.getX());
         if (inner && inner->size() == 1)
           inner->resize(count, inner->front());
-        return inner;
+        return inner && int64_t(inner->size()) == count ? inner : apart();
       })
       .Case<ConcatOp>([&](ConcatOp each) -> Numbers {
         SmallVector<Value> result;
@@ -141,7 +141,9 @@ std::optional<SmallVector<Value>> GraphBuilder::numbersOf(Value x) {
       })
       .Case<GatherOp>([&](GatherOp each) -> Numbers {
         auto places = integerElements(each.getIndices());
-        auto inner = places ? numbersOf(each.getData()) : std::nullopt;
+        auto inner = places && rankOf(each.getData()) == 1
+                         ? numbersOf(each.getData())
+                         : std::nullopt;
         if (!inner)
           return apart();
         SmallVector<Value> result;
