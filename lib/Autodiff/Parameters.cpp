@@ -31,6 +31,8 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
     return "a mask";
   case KeptWhy::Table:
     return "a table of sines and cosines, or of positions";
+  case KeptWhy::Frequencies:
+    return "frequencies of sines and cosines";
   case KeptWhy::Constant:
     return "a constant";
   case KeptWhy::Statistic:

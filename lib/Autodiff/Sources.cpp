@@ -39,10 +39,12 @@ bool kerf::autodiff::isNamedAsConstant(StringRef name) {
 
 SourceAnalysis::SourceAnalysis(func::FuncOp main)
     : main(main), reader(main->getParentOfType<ModuleOp>()) {
-  if (auto names = main->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(
-          kBuffersAttr))
-    for (auto name : names.getAsRange<StringAttr>())
-      declaredBuffers.insert(name.getValue());
+  auto module = main->getParentOfType<ModuleOp>();
+  for (auto [key, declared] : {std::pair(kBuffersAttr, &declaredBuffers),
+                               {kParametersAttr, &declaredParameters}})
+    if (auto names = module->getAttrOfType<ArrayAttr>(key))
+      for (auto name : names.getAsRange<StringAttr>())
+        declared->insert(name.getValue());
   for (Operation &op : main.getBody().front().without_terminator())
     if (llvm::all_of(op.getOperands(), [&](Value operand) {
           return constants.contains(operand);
@@ -195,19 +197,21 @@ bool SourceAnalysis::isTable(Operation *source, const Values &values,
 
 SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
   Value value = source->getResult(0);
-  if (areFrequencies(value))
-    return {false, KeptWhy::Table};
+  StringRef whole = name.split('@').first;
+  bool isDeclared = declaredParameters.contains(whole);
   SmallVector<Use> uses = usesOf(value);
   auto has = [&](OperandRole role) {
     return llvm::any_of(uses, [&](const Use &use) { return use.role == role; });
   };
-  if (declaredBuffers.contains(name.split('@').first))
+  if (declaredBuffers.contains(whole))
     return {false,
             has(OperandRole::Statistic) ? KeptWhy::Statistic : KeptWhy::Buffer};
+  if (!isDeclared && areFrequencies(value))
+    return {false, KeptWhy::Frequencies};
   if (isOfConstantNode(name))
     return {false, KeptWhy::Constant, false};
   if (numElements(value) == 1)
-    return classifyNumber(uses, name);
+    return isDeclared ? SourceVerdict() : classifyNumber(uses, name);
   bool isMatrix = cast<RankedTensorType>(value.getType()).getRank() > 1;
   if (has(OperandRole::Learned) && isMatrix)
     return {};

@@ -11,7 +11,8 @@
 // name decides only what both leave open, and a note says so.
 //
 // A file of PyTorch's exporter says which weights are buffers or constants
-// (kerf.buffers), and its older exporter has none but constants in Constant
+// (kerf.buffers) and which parameters (kerf.parameters: a vector of frequencies
+// and a number are learned then), and its older exporter has none but constants in Constant
 // nodes, whose outputs it numbers.
 //
 //===----------------------------------------------------------------------===//
@@ -59,7 +60,7 @@ private:
 
   mlir::func::FuncOp main;
   ValueReader reader;
-  llvm::StringSet<> declaredBuffers;
+  llvm::StringSet<> declaredBuffers, declaredParameters;
   /// Values that are computed from sources alone.
   llvm::DenseSet<mlir::Value> constants;
   /// Sources that are multiplied elementwise, by their number of elements:

@@ -246,6 +246,14 @@ bool Importer::bindConstants() {
   return fine;
 }
 
+/// What a weight was in the module, as PyTorch's exporter says; else empty.
+static StringRef kindOf(const onnx::ValueInfoProto &info) {
+  for (const auto &entry : info.metadata_props())
+    if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind")
+      return entry.value();
+  return "";
+}
+
 void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
   for (const auto &tensor : graph.initializer()) {
     if (scope.values.count(tensor.name())) {
@@ -254,8 +262,11 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     }
     if (!used.contains(tensor.name()))
       continue;
+    auto known = declared.find(tensor.name());
     bool isWeight = options.smallWeights &&
                     (tensor.dims_size() > 0 ||
+                     (known != declared.end() &&
+                      kindOf(*known->second) == "PARAMETER") ||
                      llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
@@ -372,21 +383,25 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   for (const std::string &path : files().paths())
     paths.push_back(ops.getStringAttr(path));
   (*module)->setAttr(kFilesAttr, ops.getArrayAttr(paths));
-  noteBuffers(graph);
+  noteKinds(graph);
   return true;
 }
 
-/// PyTorch's exporter says of each weight what it was in the module.
-void Importer::noteBuffers(const onnx::GraphProto &graph) {
-  SmallVector<Attribute> names;
-  for (const auto &info : graph.value_info())
-    for (const auto &entry : info.metadata_props())
-      if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind" &&
-          (entry.value() == "BUFFER" || entry.value() == "CONSTANT_TENSOR") &&
-          initializers.count(info.name()))
-        names.push_back(ops.getStringAttr(info.name()));
-  if (!names.empty())
-    (*module)->setAttr(kBuffersAttr, ops.getArrayAttr(names));
+void Importer::noteKinds(const onnx::GraphProto &graph) {
+  SmallVector<Attribute> buffers, parameters;
+  for (const auto &info : graph.value_info()) {
+    if (!initializers.count(info.name()))
+      continue;
+    StringRef kind = kindOf(info);
+    if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
+      buffers.push_back(ops.getStringAttr(info.name()));
+    else if (kind == "PARAMETER" && options.smallWeights)
+      parameters.push_back(ops.getStringAttr(info.name()));
+  }
+  for (auto [key, names] :
+       {std::pair(kBuffersAttr, &buffers), {kParametersAttr, &parameters}})
+    if (!names->empty())
+      (*module)->setAttr(key, ops.getArrayAttr(*names));
 }
 
 /// 'tensor<2x3xf32>' as f32[2, 3]: users know shapes, not MLIR's types.

@@ -107,7 +107,7 @@ private:
   addLengths(llvm::SmallVectorImpl<mlir::Value> &results,
              llvm::SmallVectorImpl<std::string> &names);
   bool finish(const onnx::GraphProto &graph, Scope &scope);
-  void noteBuffers(const onnx::GraphProto &graph);
+  void noteKinds(const onnx::GraphProto &graph);
   void surveyOperators(const Nodes &nodes, const Scope &scope, unsigned depth);
   int64_t opsetOf(llvm::StringRef domain, const Scope &scope) const;
   const onnx::FunctionProto *functionFor(const onnx::NodeProto &proto) const;

@@ -50,6 +50,16 @@ int thingOf(const onnx::NodeProto &node, int input) {
   return node.op_type() == "BatchNormalization" && input >= 3 ? input : 0;
 }
 
+/// Whether a node reads of an input what it holds, and not its type or shape
+/// alone.
+bool readsElements(const onnx::NodeProto &node, int input) {
+  const std::string &op = node.op_type();
+  if (op == "CastLike")
+    return input == 0;
+  return op != "Shape" && op != "Size" && op != "EyeLike" &&
+         op != "RandomNormalLike" && op != "RandomUniformLike";
+}
+
 bool isUniform(const TensorData &data) {
   int64_t count = data.type.getNumElements();
   if (count < 1 || data.bytes.empty())
@@ -73,7 +83,8 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
   llvm::StringMap<SmallVector<Use>> uses;
   for (int n = 0; n < graph.node_size(); ++n)
     for (int i = 0; i < graph.node(n).input_size(); ++i)
-      uses[graph.node(n).input(i)].push_back({n, i});
+      if (readsElements(graph.node(n), i))
+        uses[graph.node(n).input(i)].push_back({n, i});
   std::vector<bool> used(tied.size());
   std::vector<std::string> shared;
   std::optional<PartReads> parts;

@@ -71,6 +71,38 @@ for name, flags, wanted in (("declared", [], PARAMETERS | STATISTICS), ("declare
     checks.expect(f"{name} {flags}: what is trained", name != "silent" or "mean (1x4), std (1x4), turn (4x4)" in run.stderr, run.stderr)
     checks.expect(f"{name} {flags}: the constant", 'taken for a constant by its name' in run.stderr and "/Constant_2_output_0" in run.stderr, run.stderr)
 
+# What is called a parameter is trained, though it could be the frequencies of a rotary embedding, or a constant number.
+LEARNED = {"freq": random.standard_normal(4), "gain": np.array(1.5), "w": random.standard_normal((8, 3))}
+nodes = [helper.make_node("Mul", ["x", "freq"], ["z"]), helper.make_node("Sin", ["z"], ["s"]), helper.make_node("Cos", ["z"], ["c"]),
+         helper.make_node("Concat", ["s", "c"], ["both"], axis=1), helper.make_node("MatMul", ["both", "w"], ["m"]),
+         helper.make_node("Mul", ["m", "gain"], ["logits"])]
+for name, kind, wanted in (("learned", "PARAMETER", {"freq", "gain", "w"}), ("buffers", "BUFFER", {"w"}), ("silent", None, {"w"})):
+    graph = helper.make_graph(nodes, "waves", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+                              [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 3])],
+                              [numpy_helper.from_array(value.astype(np.float32), each) for each, value in LEARNED.items()])
+    for each in ("freq", "gain") if kind else ():
+        info = graph.value_info.add()
+        info.CopyFrom(helper.make_tensor_value_info(each, TensorProto.FLOAT, LEARNED[each].shape))
+        info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
+    path = OUT / f"waves-{name}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    run, moved = train(path)
+    checks.expect(f"waves: {name}", run.returncode == 0 and moved == wanted, f"{sorted(moved)}\n{run.stderr}")
+    reason = {"learned": "", "buffers": "a buffer or a constant, as the exporter says: freq", "silent": "frequencies of sines and cosines: freq"}[name]
+    checks.expect(f"waves: {name}: why", reason in run.stderr, run.stderr)
+
+# A node that reads the type alone of a vector is no reader of it (PyTorch's clamp).
+nodes = [helper.make_node("CastLike", ["most", "s"], ["typed"]), helper.make_node("Min", ["s", "typed"], ["scale"]),
+         helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Mul", ["m", "scale"], ["logits"])]
+graph = helper.make_graph(nodes, "clamp", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+                          [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 3])],
+                          [numpy_helper.from_array(value.astype(np.float32), each) for each, value in
+                           {"s": 1 + random.random(3), "most": np.array(4.6), "w": random.standard_normal((4, 3))}.items()])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), OUT / "clamp.onnx")
+for flags in ([], ["--accumulate=2"]):
+    run, moved = train(OUT / "clamp.onnx", *flags)
+    checks.expect(f"clamp {flags}", run.returncode == 0 and moved == {"s", "w"} and "stored once" not in run.stderr, f"{moved}\n{run.stderr}")
+
 run, _ = train(model("twice", kinds, result="mean"))
 checks.expect("a name twice", run.returncode == 3 and 'value "mean" is defined twice: an initializer has that name, too' in run.stderr
               and "cycle" not in run.stderr, run.stderr)

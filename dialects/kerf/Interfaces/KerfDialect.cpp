@@ -66,6 +66,7 @@ static constexpr KnownAttribute kKnown[] = {
     {kLengthAttr, OnResult | OnOp, isUnit, "a unit"},
     {kFilesAttr, OnModule, areTexts, "a list of strings"},
     {kBuffersAttr, OnModule, areTexts, "a list of strings"},
+    {kParametersAttr, OnModule, areTexts, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
     {kNoGradientAttr, OnOp, isUnit, "a unit"},
     {kTransferCast, OnOp, isUnit, "a unit"},

@@ -23,6 +23,7 @@ def Kerf_Dialect : Dialect {
     | `kerf.length` | function results, outputs of a program | none: an i64 that is there for `kerf.bounded` of others alone |
     | `kerf.files` | the module | strings: the files that `file` of weights counts |
     | `kerf.buffers` | the module | strings: names of weights that are buffers or constants of the model's framework, as its exporter says: not trained |
+    | `kerf.parameters` | the module | strings: names of weights that are parameters there; where something is trained |
     | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
     | `kerf.no_gradient` | ops | none: nothing is differentiated through the op |
     | `kerf.transfer_cast` | casts between floats | none: see kerf/Interfaces/TransferCast.h |

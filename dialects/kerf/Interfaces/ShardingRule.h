@@ -74,6 +74,10 @@ struct ShardingRule {
   /// (Intervals::letsPass).
   llvm::SmallVector<unsigned, 2> multipliers;
   llvm::SmallVector<unsigned, 2> divisors;
+  /// Whether the groups are for sums over micro-batches alone: devices add
+  /// theirs up in front of the op, since nothing is saved by adding up behind
+  /// it, and each choice more makes planning longer.
+  bool isLinearInTime = false;
 
   /// Integer operands whose values can make the op fail (an index, a divisor):
   /// if a dimension is sharded unevenly, the partitioner fills their padding

@@ -44,6 +44,9 @@ bool holdsFloats(mlir::Value value);
 /// Whether `select` is `x == 0 ? y : x`, a guard in front of a division.
 class SelectOp;
 bool isWhereNotZero(SelectOp select);
+/// Both branches, and one alone where the other is 0: what is chosen of sums is
+/// the sum of what is chosen of their parts.
+llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroupsOf(SelectOp select);
 
 /// The linear groups of a quotient: the numerator, for floats. Quotients of
 /// integers are rounded, and a sum of rounded quotients is not the quotient of

@@ -128,7 +128,7 @@ class NN_Meaning<string elements, string expression> {
 // (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
 // C++ expression (OperandRole.h). `interval` is which values the result may have
 // (Interval.h), a C++ expression of x, the intervals of the operands;
-// `multipliers` and `divisors` are those of ShardingRule; `library` is what a
+// `multipliers`, `divisors` and `linearInTime` are those of ShardingRule; `library` is what a
 // library does of the op (LibraryWork).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
@@ -146,6 +146,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
   string interval = "::kerf::Interval::all()";
   string multipliers = "{}";
   string divisors = "{}";
+  string linearInTime = "false";
   string library = "None";
   string elementwiseDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
@@ -153,6 +154,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
       rule.linearGroups = }] # linear # [{;
       rule.multipliers = }] # multipliers # [{;
       rule.divisors = }] # divisors # [{;
+      rule.isLinearInTime = }] # linearInTime # [{;
       rule.paddingFills = }] # fills # [{;
       return rule;
     }

@@ -281,7 +281,7 @@ def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1> {
   let onElements = "s.lessEqual(x[0], x[1])";
 }
 
-def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, NN_Element, "{}",
+def NN_SelectOp : NN_ElementwiseOp<"select", "linearGroupsOf(*this)", 1, NN_Element, "{}",
     "operand == 0 ? ::kerf::OperandRole::Number : ::kerf::OperandRole::Element"> {
   let summary = "elementwise condition ? on_true : on_false";
   let description = [{
@@ -295,6 +295,7 @@ def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, NN_Element, "{}",
   }];
   let arguments = (ins NN_Bool:$condition, NN_AnyTensor:$on_true, NN_AnyTensor:$on_false);
   let results = (outs NN_AnyTensor:$result);
+  let linearInTime = "true";
   let interval = "join(x[1], isWhereNotZero(*this) ? ::kerf::Interval{x[2].low, x[2].high, true} : x[2])";
 }
 

@@ -119,6 +119,7 @@ enum class KeptWhy {
   Frozen,     ///< --frozen, or --trainable names others
   Mask,       ///< hides scores or elements
   Table,      ///< sines and cosines, positions
+  Frequencies,
   Constant,   ///< a number, or equal ones, that an exporter wrote
   Statistic,  ///< what normalization subtracts and divides by
   Buffer,     ///< the framework does not train it, as its exporter says

@@ -65,7 +65,7 @@ void BatchAnalysis::findClosedGroups(Block &block) {
       continue;
     const ShardingRule &rule = rules.of(&op);
     for (unsigned group = 0; group < rule.linearGroups.size(); ++group)
-      if (!intervals.letsPass(&op, rule, group))
+      if (rule.isLinearInTime || !intervals.letsPass(&op, rule, group))
         closed[&op].push_back(group);
   }
 }

@@ -369,9 +369,12 @@ LogicalResult Reader::checkParts(Operation *op) {
   const ShardingRule &rule = rules.of(op);
   for (unsigned group : batch.closedGroups(op))
     if (ArrayRef(rule.linearGroups[group]) == ArrayRef(parts))
-      return fail("values: '" + names[op->getResult(0)] +
-                  "' multiplies a partial sum by what may be infinite, or "
-                  "divides it by what may be 0");
+      return fail("values: '" + names[op->getResult(0)] + "' " +
+                  (rule.isLinearInTime
+                       ? "chooses of a partial sum, which devices add up in "
+                         "front of it"
+                       : "multiplies a partial sum by what may be infinite, or "
+                         "divides it by what may be 0"));
   return success();
 }
 

@@ -22,17 +22,29 @@ bool kerf::nn::holdsFloats(Value value) {
   return isa<FloatType>(elementOf(value));
 }
 
+static bool isZero(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant || !constant.getElements().isSplat())
+    return false;
+  Interval elements = Interval::of(constant.getElements());
+  return elements.low == 0 && elements.high == 0;
+}
+
+SmallVector<SmallVector<unsigned>>
+kerf::nn::linearGroupsOf(SelectOp select) {
+  SmallVector<SmallVector<unsigned>> groups;
+  groups.push_back({1, 2});
+  if (isZero(select.getOnFalse()))
+    groups.push_back({1});
+  if (isZero(select.getOnTrue()))
+    groups.push_back({2});
+  return groups;
+}
+
 bool kerf::nn::isWhereNotZero(SelectOp select) {
   auto equal = select.getCondition().getDefiningOp<EqualOp>();
   if (!equal)
     return false;
-  auto isZero = [](Value value) {
-    auto constant = value.getDefiningOp<ConstantOp>();
-    if (!constant || !constant.getElements().isSplat())
-      return false;
-    Interval elements = Interval::of(constant.getElements());
-    return elements.low == 0 && elements.high == 0;
-  };
   Value x = select.getOnFalse();
   return (equal.getLhs() == x && isZero(equal.getRhs())) ||
          (equal.getRhs() == x && isZero(equal.getLhs()));
