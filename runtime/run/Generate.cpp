@@ -144,7 +144,7 @@ private:
       usage(cat("option tokens: ", options.tokens, " behind a prompt of ",
                 given, " need ", given, " + ", options.tokens - 1,
                 " positions, but the cache of ", named, " has ", length,
-                " (option cache-length)"));
+                " (option cache-length of the command that compiles)"));
   }
 
   void start(Decoder &d) {

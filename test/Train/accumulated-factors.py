@@ -1,6 +1,6 @@
 # Gradients that are accumulated over micro-batches pass through what a parameter makes of them: a weight that is
-# divided by its norm (weight_norm), a factor -exp(a). Each micro-batch's gradient does, as in any framework, so the
-# step is NumPy's on every mesh. Sums of parts on devices may not pass there (test/Plan/partial-sums.mlir).
+# divided by its norm (weight_norm), a factor -exp(a), what is clamped or goes through relu. Each micro-batch's gradient
+# does, as in any framework, so the step is NumPy's on every mesh. Sums of parts on devices may not pass there (test/Plan/partial-sums.mlir).
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -19,16 +19,19 @@ from kerf_tests import Checks, fresh_folder, kerf
 OUT = fresh_folder(sys.argv[1])
 INPUT, CLASSES, SAMPLES, STEPS, RATE = 6, 4, 12, 5, 0.3
 random = np.random.default_rng(7)
-start = {"v": random.standard_normal((INPUT, CLASSES)), "g": random.standard_normal((1, CLASSES)), "a": random.standard_normal(CLASSES)}
+start = {"v": random.standard_normal((INPUT, CLASSES)), "g": random.standard_normal((1, CLASSES)), "a": random.standard_normal(CLASSES),
+         "r": np.array([0.1, 0.3, -0.5, 0.6]), "q": np.array([0.5, -0.5, 0.4, -0.1]), "l": np.array([-0.3, 0.4, -0.5, 0.2])}
 nodes = [helper.make_node("ReduceL2", ["v", "rows"], ["norm"], keepdims=1), helper.make_node("Div", ["g", "norm"], ["scale"]),
          helper.make_node("Mul", ["v", "scale"], ["w"]), helper.make_node("MatMul", ["x", "w"], ["y"]),
          helper.make_node("Exp", ["a"], ["e"]), helper.make_node("Neg", ["e"], ["bias"]),
-         helper.make_node("Add", ["y", "bias"], ["logits"])]
+         helper.make_node("Add", ["y", "bias"], ["sum"]), helper.make_node("Min", ["r", "most"], ["low"]),
+         helper.make_node("Relu", ["q"], ["positive"]), helper.make_node("LeakyRelu", ["l"], ["leaky"], alpha=0.1),
+         helper.make_node("Sum", ["sum", "low", "positive", "leaky"], ["logits"])]
 graph = helper.make_graph(
     nodes, "weight_norm", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [SAMPLES, INPUT])],
     [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [SAMPLES, CLASSES])],
     [*(numpy_helper.from_array(value.astype(np.float32), name) for name, value in start.items()),
-     numpy_helper.from_array(np.array([0]), "rows")])
+     numpy_helper.from_array(np.array([0]), "rows"), numpy_helper.from_array(np.array(0.2, np.float32), "most")])
 MODEL = OUT / "model.onnx"
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), MODEL)
 x, labels = random.standard_normal((SAMPLES, INPUT)), random.integers(0, CLASSES, SAMPLES)
@@ -38,11 +41,11 @@ LOSS = ["--loss=cross_entropy(logits,labels)", f"--optimizer=sgd,lr={RATE}"]
 
 def by_numpy():
     """Losses and the last parameters, by the chain rule written out."""
-    v, g, a = (start[name].astype(np.float32).astype(float) for name in ("v", "g", "a"))
+    v, g, a, r, q, l = (value.astype(np.float32).astype(float) for value in start.values())
     losses = []
     for _ in range(STEPS):
         norm = np.sqrt((v * v).sum(0, keepdims=True))
-        logits = x @ (v * (g / norm)) - np.exp(a)
+        logits = x @ (v * (g / norm)) - np.exp(a) + np.minimum(r, 0.2) + np.maximum(q, 0) + np.where(l > 0, l, 0.1 * l)
         p = np.exp(logits - logits.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
         losses.append(-np.log(p[np.arange(SAMPLES), labels]).mean())
@@ -50,9 +53,10 @@ def by_numpy():
         p /= SAMPLES
         dw = x.T @ p
         along = (dw * v).sum(0, keepdims=True)
+        r, q, l = (each - RATE * p.sum(0) * slope for each, slope in ((r, r < 0.2), (q, q > 0), (l, np.where(l > 0, 1, 0.1))))
         v, g, a = (v - RATE * (g / norm * dw - g * v * along / norm**3), g - RATE * along / norm,
                    a + RATE * p.sum(0) * np.exp(a))
-    return losses, {"v": v, "g": g, "a": a}
+    return losses, {"v": v, "g": g, "a": a, "r": r, "q": q, "l": l}
 
 
 checks = Checks()

@@ -205,10 +205,15 @@ static std::string elseText(const json::Object &plan) {
   bool isVolume = textAt(plan.getObject("objective"), "kind") == "volume";
   const json::Object &chosen = *list[0].getAsObject();
   double best = numberAt(&chosen, {"cost"});
+  std::string same; // of other axes
   for (const json::Value &each : llvm::drop_begin(list)) {
     const json::Object &c = *each.getAsObject();
-    if (c.get("reason") || areAlike(chosen, c) || isSamePlan(chosen, c))
+    if (c.get("reason"))
       continue;
+    if (areAlike(chosen, c) || isSamePlan(chosen, c)) {
+      same += (same.empty() ? "" : ", ") + meshText(c.getObject("mesh"));
+      continue;
+    }
     double cost = numberAt(&c, {"cost"});
     // It is not laid out: predictions may be too high.
     double peak = numberAt(&c, {"peak_memory_bytes"});
@@ -228,7 +233,8 @@ static std::string elseText(const json::Object &plan) {
       text += ", " + times + " times as " + (isVolume ? "much" : "long");
     return text + fits;
   }
-  return noOtherText(list);
+  return same.empty() ? noOtherText(list)
+                      : same + ": the same plan; none is known that differs";
 }
 
 std::string kerf::tool::candidateText(const json::Object &candidate) {

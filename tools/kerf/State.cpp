@@ -123,8 +123,10 @@ kerf::tool::compilePrompt(const Options &options, const Compilation &decoder) {
     if (!value)
       continue;
     states.push_back(name);
+    std::optional<int64_t> stage = value->getInteger("stage");
     own.shards.push_back("^" + llvm::Regex::escape(name) + "$=" +
-                         asHint(value->getString("sharding").value_or("")));
+                         asHint(value->getString("sharding").value_or("")) +
+                         (stage ? "@" + std::to_string(*stage) : ""));
   }
   CompilationOptions compile = compilationOptions(own);
   compile.weightsInPlace = options.weightsInPlace;
@@ -138,7 +140,8 @@ kerf::tool::compilePrompt(const Options &options, const Compilation &decoder) {
       throw Failure{kNoPlan,
                     "--prompt-tokens: no plan has the cache \"" + name +
                         "\" where steps of one token have it",
-                    {}};
+                    {"another --prompt-tokens or --mesh may have one; without "
+                     "--prompt-tokens a prompt is read token by token"}};
   }
   return prompt;
 }

@@ -84,9 +84,14 @@ static bool isSaidToBeShared(const ImportOptions &options,
 }
 
 /// What to do about an input whose leading size is not the batch.
-static std::vector<std::string> hintOnShared(const std::string &input) {
-  return {"if it has no samples, but is the same in every step: --batch-dim " +
-          input + "=-1"};
+static std::vector<std::string> hintOnShared(const std::string &input,
+                                             int64_t size) {
+  return {"the export fixed the batch at " + std::to_string(size) +
+              ": --batch-size=" + std::to_string(size) +
+              ", or export with dynamic_shapes (docs/Train.md)",
+          "if the input has no samples, but is the same in every step: "
+          "--batch-dim " +
+              input + "=-1"};
 }
 
 /// Binds symbolic leading dimensions to --batch-size, and the second one of an
@@ -102,7 +107,8 @@ static void bindSizes(Options &options, const ImportReport &report) {
           kUsage,
           std::string(flag) + " is " + std::to_string(size) + ", input \"" +
               input + "\" has " + std::to_string(dim.size),
-          isLeading ? hintOnShared(input) : std::vector<std::string>()};
+          isLeading ? hintOnShared(input, dim.size)
+                    : std::vector<std::string>()};
     if (!dim.symbol.empty() &&
         llvm::is_contained(report.unboundDims, dim.symbol) &&
         llvm::none_of(options.dims, [&](const std::string &text) {
@@ -182,7 +188,8 @@ Model::Model(Options &options) {
             "--batch-size is " + std::to_string(options.batchSize) +
                 ", input \"" + name.getValue().str() + "\" has a batch of " +
                 std::to_string(shape[0]) + (bound > 0 ? " by --dim" : ""),
-            bound > 0 ? std::vector<std::string>() : hintOnShared(name.str())};
+            bound > 0 ? std::vector<std::string>()
+                      : hintOnShared(name.str(), shape[0])};
     }
 }
 

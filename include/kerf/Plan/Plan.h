@@ -41,7 +41,8 @@ std::optional<Zero> parseZero(llvm::StringRef text);
 llvm::SmallVector<llvm::StringRef> partNames(Zero zero);
 
 /// A wish: values whose name matches `pattern` (a full match of an extended
-/// regular expression) get this sharding, in the syntax `[{tp},{}]`.
+/// regular expression) get this sharding, in the syntax `[{tp},{}]`; behind it
+/// `@1` is the stage that makes them, or that first reads an input or a weight.
 struct ShardHint {
   std::string pattern, sharding;
 };

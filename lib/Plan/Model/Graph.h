@@ -139,6 +139,10 @@ public:
   /// Each device may do 1/N of the work, and `share` of the tenth of that which
   /// devices may do in common. A smaller share leaves room to cut stages.
   void limitTwiceDone(double share);
+  /// Of values whose hints have one, in program order.
+  const llvm::MapVector<mlir::Value, int64_t> &getWantedStages() const {
+    return wantedStages;
+  }
 
   /// Whether a hint rules out choices of a node.
   bool isHinted(uint32_t node) const { return hinted.contains(node); }
@@ -324,6 +328,9 @@ private:
   static DimBlocks withHints(DimBlocks dimBlocks, mlir::func::FuncOp function,
                              const dist::Mesh &mesh, const PlanOptions &options,
                              const ValueNames &names);
+  static llvm::MapVector<mlir::Value, int64_t>
+  stagesOfHints(mlir::func::FuncOp function, const PlanOptions &options,
+                const ValueNames &names);
   StrategyOptions strategyOptions() const;
   StrategyOptions strategyOptions(mlir::Operation *op) const;
   StrategyOptions strategyOptions(mlir::Value value) const;
@@ -338,6 +345,7 @@ private:
   const BatchAnalysis &batch;
   DimBlocks dimBlocks;
   const ValueNames &names;
+  llvm::MapVector<mlir::Value, int64_t> wantedStages;
   const MemoryFloor &floor;
   const Traffic &traffic;
   const ZeroParts &zero;

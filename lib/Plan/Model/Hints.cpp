@@ -21,12 +21,21 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+/// "[{},{tp}]@1" as "[{},{tp}]" and 1.
+static std::pair<StringRef, std::optional<int64_t>> splitStage(StringRef text) {
+  auto [sharding, number] = text.rsplit('@');
+  int64_t stage = 0;
+  if (number.empty() || number.getAsInteger(10, stage) || stage < 0)
+    return {text, std::nullopt};
+  return {sharding, stage};
+}
+
 /// The sharding that a hint such as `[{}, {tp}:128]` names: as in plan.json,
 /// where quotes and outer brackets may be left out. Nothing if it names none of
 /// this mesh.
 static std::optional<dist::Layout>
 readHint(StringRef text, const dist::Mesh &mesh, MLIRContext *context) {
-  text = text.trim();
+  text = splitStage(text.trim()).first.trim();
   if (text.consume_front("["))
     text.consume_back("]");
   std::string quoted;
@@ -75,6 +84,26 @@ static bool isOf(const llvm::Regex &pattern, Value value,
             use.getOperandNumber(), kNameAttr);
     return name && pattern.match(name.getValue());
   });
+}
+
+llvm::MapVector<Value, int64_t>
+Graph::stagesOfHints(func::FuncOp function, const PlanOptions &options,
+                     const ValueNames &names) {
+  llvm::MapVector<Value, int64_t> stages;
+  for (const ShardHint &hint : options.hints) {
+    std::optional<int64_t> stage = splitStage(hint.sharding).second;
+    if (!stage)
+      continue;
+    llvm::Regex regex = namePattern(hint.pattern);
+    auto look = [&](Value value) {
+      if (isOf(regex, value, names))
+        stages[value] = *stage;
+    };
+    llvm::for_each(function.getArguments(), look);
+    for (Operation &op : function.getBody().front())
+      llvm::for_each(op.getResults(), look);
+  }
+  return stages;
 }
 
 DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,

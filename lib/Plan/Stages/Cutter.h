@@ -66,6 +66,8 @@ struct Unit {
   int64_t sources = 0; ///< bytes of its sources
   int64_t kept = 0;    ///< bytes that its backward part takes from the forward
   int64_t live = 0;    ///< bytes of values that it makes
+  /// The stages that hints ask for; several: no cut keeps them.
+  llvm::SmallVector<int64_t, 1> wanted;
 };
 
 class Cutter {
@@ -102,6 +104,12 @@ private:
   /// By how many bytes it is predicted to be above the memory limit.
   double excessOf(const StagePlan &each) const;
   bool isBetter(const StagePlan &a, const StagePlan &b) const;
+  /// Whether hints let a unit be in a stage.
+  bool mayBeIn(const Unit &unit, size_t place) const {
+    auto stage = static_cast<int64_t>(place) % candidate.stages;
+    return llvm::all_of(unit.wanted,
+                        [&](int64_t wanted) { return wanted == stage; });
+  }
   /// `isLimited`: without those that are estimated to hold too much.
   std::vector<size_t> placeCuts(bool isLimited);
   /// By place: so many micro-batches it holds at once at least, under any of

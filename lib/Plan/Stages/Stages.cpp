@@ -118,6 +118,12 @@ void Cutter::collect() {
       units[unit].load.add(batch.isTraining() ? Once : Forward,
                            graph.moveCostOf(solution, output));
   }
+  for (auto [value, stage] : graph.getWantedStages()) {
+    auto maker = unitOf.find(value.getDefiningOp());
+    size_t unit = maker == unitOf.end() ? firstUnit(value) : maker->second;
+    if (unit < units.size())
+      units[unit].wanted.push_back(stage);
+  }
   collectCrossing();
 }
 
@@ -249,6 +255,8 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
       double held = heldAt[k - 1];
       int64_t peak = 0; // of what a unit makes
       for (size_t j = i; j-- > k - 1;) {
+        if (!mayBeIn(units[j], k - 1))
+          break; // nor in a longer stage
         peak = std::max(peak, units[j].live);
         if (!isVolume && seconds[i] - seconds[j] + part * crossingSeconds[i] >
                              best[k][i].first)
@@ -376,11 +384,13 @@ void Cutter::cutInto(int64_t chunks, const StagePlan *rival) {
     cuts = placeCuts(/*isLimited=*/false);
   if (cuts.empty()) {
     plan.reason = "no cut into " + stagesText(candidate.stages, chunks) +
+                  (graph.getWantedStages().empty() ? "" : " keeps the hints,") +
                   " divides the work and fits in memory";
     return;
   }
   bool isBalanced = candidate.stages > 1 && batch.isTraining() && !givenPlace &&
-                    options.objective == Objective::Time;
+                    options.objective == Objective::Time &&
+                    graph.getWantedStages().empty();
   std::optional<StagePlan> moved;
   if (isBalanced) {
     auto [balanced, seconds] = balance(cuts);
