@@ -104,6 +104,8 @@ twin = {**first, "mesh": {("pp" if axis == "pp" else f"q{axis}"): size for axis,
 text = runner_up("twin", twin, {**first, "mesh": {"z": 8}, "cost": 2 * first["cost"], "micro_batches": 16})
 checks.expect("not the same cut", "\nelse      the runner-up, z=8, 16 micro-batches, would take " in text and ", 2.00 times as long\n" in text, text)
 checks.expect("the same cut is one row", re.search(r"^  \S.* memory \S+ [KMG]iB  \(the same: .*\)$", text, re.M), text)
+text = runner_up("twins", twin)
+checks.expect("the same plan", re.search(r"\nelse      \S.*: the same plan; none is known that differs\n", text), text)
 text = runner_up("close", {**first, "mesh": {"z": 8}, "cost": 1.001 * first["cost"], "micro_batches": 16})
 checks.expect("as long", "would take as long\n" in text, text)
 text = runner_up("long-name", {**first, "mesh": {"pp": 2, "dp": 2, "abcdefghij": 2}, "micro_batches": 8})

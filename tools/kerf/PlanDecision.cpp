@@ -211,7 +211,9 @@ static std::string elseText(const json::Object &plan) {
     if (c.get("reason"))
       continue;
     if (areAlike(chosen, c) || isSamePlan(chosen, c)) {
-      same += (same.empty() ? "" : ", ") + meshText(c.getObject("mesh"));
+      std::string mesh = meshText(c.getObject("mesh"));
+      if (mesh != meshText(chosen.getObject("mesh")))
+        same += (same.empty() ? "" : ", ") + mesh;
       continue;
     }
     double cost = numberAt(&c, {"cost"});
