@@ -118,12 +118,15 @@ LibraryDesc matmulOf(Shape batch, int64_t m, int64_t n, int64_t k) {
 }
 
 // Sizes of one and of odd numbers, rhs from a buffer and packed from a
-// parameter, stored as [k, n] and as [n, k], with and without bias.
+// parameter, stored as [k, n] and as [n, k], with and without bias. Packed rows
+// of whole KiB, which would map to the same cache sets, are stored further
+// apart.
 TEST(Library, Matmul) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
                          {5, 7, 3},
                          {16, 64, 32},
-                         {128, 96, 48}})
+                         {128, 96, 48},
+                         {9, 768, 64}})
     for (bool packed : {false, true})
       for (bool transposed : {false, true})
         for (bool bias : {false, true}) {

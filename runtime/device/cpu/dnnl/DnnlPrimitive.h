@@ -240,6 +240,10 @@ private:
                                             : buildConv();
   }
   bool buildMatmul();
+  /// Whether the matrix on the right, in the layout that was chosen, has rows
+  /// that map to the same cache sets; then `weights` becomes a layout where
+  /// they do not.
+  bool spreadRows(dnnl_memory_desc_t &weights) const;
   void flattenBatch(Shape &batch, int64_t &m) const;
   bool buildConv();
   bool buildPool();
