@@ -168,14 +168,15 @@ import pathlib, sys, time
 sys.path.insert(0, sys.argv[1])
 import inference
 case = inference.Case(sys.argv[2])
-start = time.perf_counter()
-inference.REFERENCES[sys.argv[3]](case, int(sys.argv[4]))()
-print(time.perf_counter() - start)
+with inference.Realtime(sys.argv[5] == "True"):
+    start = time.perf_counter()
+    inference.REFERENCES[sys.argv[3]](case, int(sys.argv[4]))()
+    print(time.perf_counter() - start)
 """
 
 
-def first_seconds(engine, case, threads):
-    command = [sys.executable, "-c", FIRST, pathlib.Path(__file__).parent, case.label, engine, str(threads)]
+def first_seconds(engine, case, threads, realtime):
+    command = [sys.executable, "-c", FIRST, pathlib.Path(__file__).parent, case.label, engine, str(threads), str(realtime)]
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
@@ -251,8 +252,11 @@ def first(cases, packages, arguments):
         kerf = packages[case.label, 1]
         kerf.flags[0] = "--threads=2"
         kerf.first_seconds()
-        rounds = [[kerf.first_seconds(), *(first_seconds(engine, case, 2) for engine in ENGINES)]
-                  for _ in range(max(3, arguments.rounds // 2))]
+        rounds = []
+        for _ in range(max(3, arguments.rounds // 2)):
+            with Realtime(arguments.realtime):
+                rounds.append([kerf.first_seconds()])
+            rounds[-1] += [first_seconds(engine, case, 2, arguments.realtime) for engine in ENGINES]
         ours, *theirs = (statistics.median(column) for column in zip(*rounds))
         ratios = [row[0] / row[1] for row in rounds]
         print(f"{case.label:16}{ours:14.2f} s{theirs[0]:13.2f} s{theirs[1]:10.2f} s{statistics.median(ratios):8.2f}   "
