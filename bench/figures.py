@@ -20,10 +20,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT, PAGE = ROOT / "bench/figures", ROOT / "docs/Performance.md"
 # name -> (title, what the figures say, command)
 FIGURES = {
-    "inference": ("Inference beside ONNX Runtime", """\
-Both run in turn on the same cores; the ratio is Kerf's time over ONNX Runtime's, the median over the rounds (below 1
-is faster). Two ranks of one thread each are cut as planned, against two threads. Then what import, plan and compile
-take.""", ["bench/inference", "--rounds", "7"]),
+    "inference": ("Inference beside ONNX Runtime and OpenVINO", """\
+All three run in turn on the same cores, OpenVINO with its precision set to f32 and its hint to latency; the ratio is
+Kerf's time over that of the better of the two others, the median over the rounds with a 95% interval of it (below 1 is
+faster; * is above 1.1). Two ranks of one thread each are cut as planned, against two threads. Other work runs on the
+machine: --realtime gives the steps of all three the cores, but not caches and memory, which is what intervals show.
+Then what the first output takes: kerf-run from start to end, beside session and first run in a process that has loaded
+the library; and what import, plan and compile take.""", ["bench/inference", "--rounds", "5", "--realtime"]),
     "threads": ("Threads by work", """\
 One rank: the least time of a step on one thread, with every call on all threads, and as it is by default, each call on
 one or all by its work; the ratio is the default's to the better of the two.""",

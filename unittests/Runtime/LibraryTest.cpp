@@ -118,12 +118,15 @@ LibraryDesc matmulOf(Shape batch, int64_t m, int64_t n, int64_t k) {
 }
 
 // Sizes of one and of odd numbers, rhs from a buffer and packed from a
-// parameter, stored as [k, n] and as [n, k], with and without bias.
+// parameter, stored as [k, n] and as [n, k], with and without bias. Packed rows
+// of whole KiB, which would map to the same cache sets, are stored further
+// apart.
 TEST(Library, Matmul) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
                          {5, 7, 3},
                          {16, 64, 32},
-                         {128, 96, 48}})
+                         {128, 96, 48},
+                         {9, 768, 64}})
     for (bool packed : {false, true})
       for (bool transposed : {false, true})
         for (bool bias : {false, true}) {
@@ -387,6 +390,48 @@ TEST(Library, ConvolutionIntoASlice) {
       want[p * 24 + 16 + o] = sum;
     }
   expectNear(y.values, want, "slice");
+}
+
+// Images whose pixels would map to the same cache sets are copied into blocks
+// of channels: with strides, into a slice, and where relu would lose NaN.
+TEST(Library, ConvolutionInBlocks) {
+  for (int64_t stride : {1, 2})
+    for (bool nan : {false, true}) {
+      int64_t in = 128, out = 64, row = out + 16;
+      LibraryDesc c = windowOf(LibraryDesc::Conv, 2, in, out, {3, 64}, {3, 3},
+                               {1, stride}, {1, 1}, {1, 1}, {1, 1});
+      int64_t points = 2 * c.out[0] * c.out[1];
+      Data x(2 * 3 * 64 * in, 1), w(out * in * 9, 2), bias(out, 3),
+          y(points * row, 4);
+      c.rhs = parameter(0);
+      c.bias = parameter(1);
+      c.postOps = {{"relu", 0, 0, {}}};
+      c.dst =
+          buffer(1, {c.out[0] * c.out[1] * row, c.out[1] * row, row, 1}, 16);
+      if (nan)
+        x.values[0] = NAN;
+      std::vector<float> want = y.values;
+      runCall(c, {x.values.data(), y.values.data()}, {&w, &bias});
+      for (int64_t p = 0; p < points; ++p)
+        for (int64_t o = 0; o < out; ++o)
+          want[p * row + 16 + o] = bias.values[o];
+      forEachTap(c, [&](int64_t p, int64_t from, int64_t tap) {
+        for (int64_t o = 0; from >= 0 && o < out; ++o)
+          for (int64_t i = 0; i < in; ++i)
+            want[p * row + 16 + o] +=
+                x.values[from * in + i] * w.values[(o * in + i) * 9 + tap];
+      });
+      for (int64_t p = 0; p < points; ++p)
+        for (int64_t o = 0; o < out; ++o) {
+          float &value = want[p * row + 16 + o],
+                &got = y.values[p * row + 16 + o];
+          EXPECT_EQ(std::isnan(value), std::isnan(got)) << p << " " << o;
+          if (std::isnan(value))
+            value = got = 0;
+          value = std::max(value, 0.f);
+        }
+      expectNear(y.values, want, "conv in blocks");
+    }
 }
 
 TEST(Library, Pooling) {

@@ -336,6 +336,31 @@ DnnlHandle<dnnl_primitive_attr_t> DnnlCall::mainAttributes(
       binaries);
 }
 
+// Rows of a multiple of a KiB map to few cache sets, and the product by packing
+// of parts (all that CPUs before AVX-512 get) reads the other matrix down its
+// columns: one line between rows makes it 1.1 (rows of 3 KiB) to 2.1 times (of
+// 12 KiB) faster.
+bool DnnlCall::spreadRows(dnnl_memory_desc_t &weights) const {
+  constexpr int64_t line = 64, conflict = 1024;
+  const Dnnl &dnnl = Dnnl::get();
+  const char *implementation = "";
+  dnnl.dnnl_primitive_desc_query(primitiveDesc.get(), dnnl_query_impl_info_str,
+                                 0, &implementation);
+  dnnl_memory_desc_t chosen = *dnnl.dnnl_primitive_desc_query_md(
+      primitiveDesc.get(), dnnl_query_weights_md, 0);
+  if (std::strncmp(implementation, "gemm", 4) != 0 || chosen.ndims != 2 ||
+      chosen.format_kind != dnnl_blocked ||
+      chosen.format_desc.blocking.inner_nblks != 0)
+    return false;
+  int64_t k = chosen.dims[0], n = chosen.dims[1], size = dtypeSize(desc.dtype);
+  const dnnl_dim_t *strides = chosen.format_desc.blocking.strides;
+  if (k < 64 || strides[1] != 1 || strides[0] != n || n * size % conflict != 0)
+    return false;
+  dnnl_dims_t dims = {k, n}, spread = {n + line / size, 1};
+  return dnnl.dnnl_memory_desc_init_by_strides(
+             &weights, 2, dims, chosen.data_type, spread) == dnnl_success;
+}
+
 bool DnnlCall::buildMatmul() {
   Shape batch = desc.batch;
   int64_t m = desc.m;
@@ -393,6 +418,9 @@ bool DnnlCall::buildMatmul() {
                                          &dstDesc),
               "this matmul");
   if (!create(&op, attr.get()))
+    return false;
+  if (desc.rhs.kind == Operand::Param && spreadRows(op.weights_desc) &&
+      !create(&op, attr.get()))
     return false;
   mainOp = op;
   terms = static_cast<double>(desc.k);

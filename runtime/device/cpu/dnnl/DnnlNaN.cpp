@@ -232,9 +232,11 @@ void DnnlCall::makeStepWithoutLoss() {
 void DnnlCall::runKeepingNaN(void *const *buffers) {
   if (!withoutLoss.primitive)
     makeStepWithoutLoss();
-  for (size_t i = 0; i < mainStep; ++i) // reorders of weights
+  for (size_t i = 0; i < mainStep; ++i) // reorders of weights and images
     execute(steps[i]);
   execute(withoutLoss);
+  if (blocked)
+    execute(steps[mainStep + 1]);
   auto at = [&](const Operand &operand, const View &view) {
     return static_cast<char *>(buffers[operand.index]) +
            view.offset * dtypeSize(desc.dstDtype);

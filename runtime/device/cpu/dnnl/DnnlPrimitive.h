@@ -240,8 +240,14 @@ private:
                                             : buildConv();
   }
   bool buildMatmul();
+  /// Whether the matrix on the right, in the layout that was chosen, has rows
+  /// that map to the same cache sets; then `weights` becomes a layout where
+  /// they do not.
+  bool spreadRows(dnnl_memory_desc_t &weights) const;
   void flattenBatch(Shape &batch, int64_t &m) const;
   bool buildConv();
+  /// Whether a convolution is faster on copies with channels in blocks.
+  bool conflictsInCache(const View &x, const View &y) const;
   bool buildPool();
   /// The post-ops of the main primitive: the first `fused`, up to one whose
   /// second tensor has another layout than oneDNN assumes, or that would use
@@ -343,8 +349,9 @@ private:
   std::vector<Binding> bindings;
   int64_t scratchSize = 0;
 
-  size_t losing = 0;   ///< the first post-op that loses NaN
-  size_t mainStep = 0; ///< of steps
+  size_t losing = 0;    ///< the first post-op that loses NaN
+  size_t mainStep = 0;  ///< of steps
+  bool blocked = false; ///< the step behind it copies the result to its place
   std::variant<dnnl_matmul_desc_t, dnnl_convolution_desc_t,
                dnnl_pooling_v2_desc_t>
       mainOp;
