@@ -171,6 +171,20 @@ with Commands() as kerf:
             run = subprocess.run(["kerf-run", OUT / "long.kerf", "--seed=1", "--threads=1"], capture_output=True, text=True)
             checks.expect(f"kerf-run {count}", run.returncode == 0 and f"tops: f32 {count}" in run.stdout, run.stdout + run.stderr)
 
+    # A Scan of as many: rows of one input from the front, of another from behind; results lie along another dimension.
+    step = helper.make_graph(
+        [node("Mul", ["h", "half"], ["d"]), node("Add", ["d", "a"], ["s"]), node("Sub", ["s", "b"], ["z"]), node("Tanh", ["z"], ["next"]),
+         node("Identity", ["next"], ["row"])], "step",
+        [helper.make_tensor_value_info(each, F, [4, 3]) for each in ("h", "a", "b")],
+        [helper.make_tensor_value_info(each, F, [4, 3]) for each in ("next", "row")])
+    path = save("scan", [node("Scan", ["x0", "xa", "xb"], ["last", "rows"], body=step, num_scan_inputs=2, scan_input_axes=[0, 1],
+                              scan_input_directions=[0, 1], scan_output_axes=[1])],
+                {"x0": np.zeros((4, 3), F32), "xa": np.zeros((1500, 4, 3), F32), "xb": np.zeros((4, 1500, 3), F32)}, {"last": F, "rows": F}, {"half": F32(0.5)})
+    run = kerf("compile", path, *ONE, "-o", OUT / "scan.kerf")
+    checks.expect("compile scan", run.code == 0 and run.seconds < 20, f"{run.seconds} s {run.stderr}")
+    check(kerf, "scan", path, {"x0": random.standard_normal((4, 3)).astype(F32), "xa": random.standard_normal((1500, 4, 3)).astype(F32),
+                               "xb": random.standard_normal((4, 1500, 3)).astype(F32)}, plans=(ONE, DATA), references=("auto", "unfused"))
+
     # What is refused.
     grows = body("grows", [node("Concat", ["v", "v"], ["next"], axis=0), node("Identity", ["on"], ["go"])], [("v", "next", F, None)])
     path = save("grows", [node("Loop", ["n", "true", "x"], ["y"], body=grows)], {"x": np.zeros(2, F32), "n": I64(0)}, {"y": F}, {"true": np.array(True)})
