@@ -52,6 +52,28 @@ void Importer::unsupported(const std::string &what, StringRef node,
   report.unsupported[entry->second].nodes.push_back(node.str());
 }
 
+Block *Importer::startBody() {
+  bodies.push_back(std::make_unique<Region>(function));
+  return &bodies.back()->emplaceBlock();
+}
+
+bool Importer::attempt(llvm::function_ref<LogicalResult()> import) {
+  ImportReport before = report;
+  auto knownUnsupported = unsupportedIndex;
+  auto numErrors = [&] {
+    size_t errors = report.issues.size();
+    for (const auto &entry : report.unsupported)
+      errors += entry.nodes.size();
+    return errors;
+  };
+  size_t errors = numErrors();
+  if (succeeded(import()) && numErrors() == errors)
+    return true;
+  report = std::move(before);
+  unsupportedIndex = std::move(knownUnsupported);
+  return false;
+}
+
 bool Importer::storesIntegers(StringRef name) const {
   if (constants.contains(name))
     return true;
@@ -122,7 +144,7 @@ nn::WeightOp Importer::weightAt(const TensorData &data, RankedTensorType type,
   if (lastWeight)
     ops.setInsertionPointAfter(lastWeight);
   else
-    ops.setInsertionPointToStart(ops.getBlock());
+    ops.setInsertionPointToStart(&function.getBody().front());
   auto weight = nn::WeightOp::create(
       ops, loc, type, ops.getStringAttr(name), ops.getI64IntegerAttr(data.file),
       ops.getI64IntegerAttr(int64_t(data.offset)),

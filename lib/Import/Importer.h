@@ -74,6 +74,15 @@ public:
                  llvm::StringRef prefix, llvm::ArrayRef<mlir::Value> arguments,
                  llvm::SmallVectorImpl<mlir::Value> &results);
 
+  /// Whether the model is imported to be trained.
+  bool isTrained() const { return options.smallWeights; }
+  /// A block to import the body of a loop into. It lives as long as the import,
+  /// unless an op takes it.
+  mlir::Block *startBody();
+  /// Whether `import` succeeds without an error; otherwise nothing is said of
+  /// it.
+  bool attempt(llvm::function_ref<mlir::LogicalResult()> import);
+
 private:
   /// A weight that is so many bytes of a file.
   nn::WeightOp weightAt(const TensorData &data, mlir::RankedTensorType type,
@@ -131,6 +140,8 @@ private:
   std::map<std::string, unsigned> unsupportedIndex;
   int64_t numAsInference = 0, numBatchStatistics = 0, numRandom = 0;
   mlir::Operation *lastWeight = nullptr;
+  /// Bodies of loops; what is left of them reads values of the function.
+  std::vector<std::unique_ptr<mlir::Region>> bodies;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;
   int64_t nodesImported = 0;

@@ -91,6 +91,15 @@ FailureOr<llvm::SmallVector<Tensor, 1>>
 kerf::interpret::evaluate(Operation *op, ArrayRef<const Tensor *> operands) {
   if (failed(checkIntegers(op, operands)))
     return failure();
+  if (isa<nn::LoopOp>(op))
+    return evaluateLoop(op, operands, [](Operation *inner, Operands x) {
+      auto results = evaluate(inner, x);
+      if (succeeded(results))
+        for (auto [value, result] :
+             llvm::zip_equal(inner->getResults(), *results))
+          roundTo(result, getElementTypeOrSelf(value.getType()));
+      return results;
+    });
   if (auto updated = evaluateUpdate(op, operands); !updated.empty())
     return updated;
   if (auto attended = evaluateAttention(op, operands); !attended.empty())

@@ -21,6 +21,14 @@ llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
 llvm::SmallVector<Tensor, 1> evaluateAttention(mlir::Operation *op,
                                                Operands operands);
 
+/// Computes an op of the body of a loop.
+using ComputeOp =
+    llvm::function_ref<mlir::FailureOr<llvm::SmallVector<Tensor, 1>>(
+        mlir::Operation *, Operands)>;
+/// All results of a loop.
+mlir::FailureOr<llvm::SmallVector<Tensor, 1>>
+evaluateLoop(mlir::Operation *op, Operands operands, ComputeOp compute);
+
 /// The function of an elementwise op on elements; null for all other ops, and
 /// for casts and selections.
 using ElementFunction = double (*)(mlir::Operation *op,

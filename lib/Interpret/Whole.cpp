@@ -10,6 +10,8 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::interpret;
@@ -93,6 +95,23 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
       roundTo(tensor, type);
     return tensor;
   };
+  using Results = FailureOr<llvm::SmallVector<Tensor, 1>>;
+  std::function<Results(Operation *, Operands)> compute =
+      [&](Operation *op, Operands operands) -> Results {
+    Results results = failure();
+    if (isa<nn::LoopOp>(op))
+      return evaluateLoop(op, operands, compute);
+    if (auto unfused = options.unfused
+                           ? evaluateUnfused(op, operands, options.threads)
+                           : std::nullopt)
+      results = llvm::SmallVector<Tensor, 1>{std::move(*unfused)};
+    else
+      results = evaluate(op, operands);
+    if (succeeded(results))
+      for (auto [value, result] : llvm::zip(op->getResults(), *results))
+        result = rounded(value, std::move(result));
+    return results;
+  };
   for (auto [argument, input] :
        llvm::zip_equal(function.getArguments(), inputs))
     frame.set(argument, std::move(input));
@@ -114,19 +133,14 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
       llvm::SmallVector<const Tensor *> operands;
       for (Value operand : op.getOperands())
         operands.push_back(frame.get(operand));
-      FailureOr<llvm::SmallVector<Tensor, 1>> results = failure();
+      Results results = failure();
       if (isa<dist::AccumulateOp>(op))
-        results = llvm::SmallVector<Tensor, 1>{*operands[0]};
-      else if (auto unfused = options.unfused ? evaluateUnfused(&op, operands,
-                                                                options.threads)
-                                              : std::nullopt)
-        results = llvm::SmallVector<Tensor, 1>{std::move(*unfused)};
+        results = llvm::SmallVector<Tensor, 1>{
+            rounded(op.getResult(0), *operands[0])};
       else
-        results = evaluate(&op, operands);
+        results = compute(&op, operands);
       if (failed(results))
         return failure();
-      for (auto [value, result] : llvm::zip(op.getResults(), *results))
-        result = rounded(value, std::move(result));
       if (options.seen && !options.seen(&op, *results))
         return std::vector<Tensor>();
       for (auto [value, result] : llvm::zip(op.getResults(), *results))

@@ -51,6 +51,7 @@ void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
     target.device = device;
     passes.addPass(createSetTarget(target));
   }
+  passes.addPass(createOutlineLoops());
   buildPreparePipeline(passes);
   buildFormGroupsPipeline(passes);
   passes.addPass(createBufferize());

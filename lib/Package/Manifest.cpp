@@ -15,6 +15,7 @@
 #include "kerf/Support/NarrowTypes.h"
 #include "kerf/rt/program.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
@@ -192,7 +193,11 @@ static json::Array shardIndices(ModuleOp module) {
 static json::Array functions(ModuleOp module,
                              llvm::StringMap<int64_t> &numbers) {
   json::Array result;
+  llvm::StringSet<> bodies; // which the program calls itself
+  module.walk([&](exec::LoopOp loop) { bodies.insert(loop.getBody()); });
   for (auto function : module.getOps<exec::FuncOp>()) {
+    if (bodies.contains(function.getName()))
+      continue;
     numbers[function.getName()] = result.size();
     json::Array ios;
     for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {

@@ -29,12 +29,16 @@ BODY = helper.make_graph(
     [helper.make_tensor_value_info(*each) for each in (("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []),
                                                        ("h", TensorProto.FLOAT, None))],
     [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
+GROWS = helper.make_graph(
+    [node("Identity", ["c"], ["on"]), node("Concat", ["h", "h"], ["next"], axis=0)], "body",
+    [helper.make_tensor_value_info(*each) for each in (("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("h", TensorProto.FLOAT, None))],
+    [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
 # Two rows and at most six columns.
 PLACES = [node("Relu", ["x"], ["z"]), node("NonZero", ["z"], ["p"], name="where"), node("Cast", ["p"], ["f"], name="cast", to=TensorProto.FLOAT)]
 for name, nodes, said, form in (
         ("loop", [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["k"], name="k", to=TensorProto.INT64),
-                  node("Loop", ["k", "", "x"], ["y"], name="l", body=BODY)], "operator Loop of a computed number of iterations",
-         "follows from constants and shapes is taken"),
+                  node("Loop", ["k", "", "x"], ["y"], name="l", body=GROWS)],
+         "operator Loop of a computed number of iterations, of which one changes the shape of a carried value", "values of one shape are carried"),
         ("values", [*PLACES, node("Hardmax", ["f"], ["y"], name="h")],
          "operator Hardmax of a tensor whose size is known only when the program runs", "operators that go element by element"),
         ("rows", [*PLACES, node("Transpose", ["f"], ["t"]), node("Reshape", ["t", "open"], ["y"], name="r")],
@@ -63,8 +67,6 @@ STEERED = helper.make_graph(
     [helper.make_tensor_value_info(*each) for each in (("on", TensorProto.BOOL, []), ("next", TensorProto.FLOAT, None))])
 counts = {name: numpy_helper.from_array(np.array(value, np.int64), name) for name, value in (("two", 2), ("zero", [0]), ("three", [3]))}
 for name, nodes in (
-        ("count", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)]),
-        ("counted", [node("Mul", ["n", "two"], ["m"]), node("Loop", ["m", "", "x"], ["y"], name="l", body=BODY)]),
         ("shape", [node("Unsqueeze", ["n", "zero"], ["m"]), node("Concat", ["m", "three"], ["s"], axis=0),
                    node("Expand", ["x", "s"], ["y"], name="e")]),
         ("inside", [node("Mul", ["n", "two"], ["i"]), node("Slice", ["x", "zero", "one"], ["row"]),
@@ -74,6 +76,12 @@ for name, nodes in (
     steered = "2" if name in ("shape",) else "1"
     result = kerf("plan", path, f"--constant=n={steered}")
     checks.expect(f"known, {name}", result.returncode == 0, result.stderr)
+# The number of iterations need not be known.
+for name, nodes in (("count", [node("Loop", ["n", "", "x"], ["y"], name="l", body=BODY)]),
+                    ("counted", [node("Mul", ["n", "two"], ["m"]), node("Loop", ["m", "", "x"], ["y"], name="l", body=BODY)])):
+    for flags in ([], ["--constant=n=1"]):
+        result = kerf("plan", model(name, nodes, initializers=[counts["two"]]), *flags)
+        checks.expect(f"a number of iterations, {name} {flags}", result.returncode == 0, result.stderr)
 # Where there is none, none is made up.
 result = kerf("plan", model("none", [node("ImageDecoder", ["x"], ["y"], name="d")]))
 checks.expect("no form", result.returncode == 3 and "note: " not in result.stderr, result.stderr)

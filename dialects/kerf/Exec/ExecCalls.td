@@ -203,4 +203,63 @@ def Exec_CopyOp : Exec_CallOp<"copy"> {
   let hasVerifier = 1;
 }
 
+def Exec_LoopOp : Exec_Op<"loop", [
+    AttrSizedOperandSegments, ParentOneOf<["FuncOp", "::mlir::func::FuncOp"]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a function until a condition is false";
+  let description = [{
+    `nn.loop` whose body is a function: its inputs are the number of the
+    iteration, the carried values and the captured ones, its results the
+    condition, the carried values, and what is stacked.
+
+    ```mlir
+    func.func @main(%n: tensor<i64>, %go: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+      %0:2 = exec.loop @main_loop0 trip(%n : tensor<i64>) while(%go : tensor<i1>)
+          from(%x : tensor<4xf32>) : tensor<i64>, tensor<4xf32>
+      return %0#1 : tensor<4xf32>
+    }
+    func.func private @main_loop0(tensor<i64>, tensor<4xf32>) -> (tensor<i1>, tensor<4xf32>)
+    ```
+
+    On buffers the results are operands: the number of iterations, the carried
+    values and the stacks. Behind them stand what the loop needs besides: the
+    buffers of the iteration and of the condition, a second one for each carried
+    value, one for each tensor that is stacked, and the memory in which the body's
+    own buffers lie. Iterations read the carried values from one set of buffers
+    and write the other. The condition is read by the host in each iteration.
+
+    ```mlir
+    exec.func @main(%n: memref<i64>, %go: memref<i1>, %x: memref<4xf32>, %count: memref<i64>, %y: memref<4xf32>)
+        attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+      %i = exec.arena : memref<i64>
+      %c = exec.arena : memref<i1>
+      %z = exec.arena : memref<4xf32>
+      exec.loop @main_loop0 trip(%n : memref<i64>) while(%go : memref<i1>) from(%x : memref<4xf32>)
+          into(%count, %y : memref<i64>, memref<4xf32>)
+          temporary(%i, %c, %z : memref<i64>, memref<i1>, memref<4xf32>)
+      exec.return
+    }
+    exec.func @main_loop0(%i: memref<i64>, %a: memref<4xf32>, %c: memref<i1>, %b: memref<4xf32>)
+        attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+      exec.copy %a -> %b : memref<4xf32> -> memref<4xf32>
+      exec.return
+    }
+    ```
+
+    C1: the function has these inputs and results. C2: results have the types
+    that follow from it; what is stacked has a limit. C3: on buffers there are
+    those named above, of the types of the function.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$body, OptionalAttr<I64Attr>:$limit, Exec_Place:$trip,
+                       Exec_Place:$condition, Variadic<Exec_Place>:$inits, Variadic<Exec_Place>:$captures,
+                       Variadic<Exec_Place>:$outs, Variadic<Exec_Place>:$temporaries);
+  let results = (outs Variadic<Exec_Tensor>:$results);
+  let assemblyFormat = [{
+    $body (`limit` custom<Int>($limit)^)? `trip` `(` $trip `:` type($trip) `)`
+    `while` `(` $condition `:` type($condition) `)` (`from` `(` $inits^ `:` type($inits) `)`)?
+    (`with` `(` $captures^ `:` type($captures) `)`)? (`into` `(` $outs^ `:` type($outs) `)`)?
+    (`temporary` `(` $temporaries^ `:` type($temporaries) `)`)? attr-dict (`:` type($results)^)?
+  }];
+}
+
 #endif // KERF_EXEC_CALLS_TD

@@ -38,6 +38,7 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
       wait for each other.
     * `sums_by_block`: a sum over leading dimensions is shared by the threads of
       a block, of which there are thousands; otherwise by a few tasks.
+    * `runs_loops`: a condition that a step computes can be read in that step.
 
     | | cpu | cuda |
     |---|---|---|
@@ -48,6 +49,7 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
     | `gradient_epilogues` | false | true |
     | `batches_updates` | false | true |
     | `sums_by_block` | false | true |
+    | `runs_loops` | true | false |
 
     ```mlir
     module attributes {exec.target = #exec.target<cuda>} {}
@@ -55,7 +57,8 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
   }];
   let parameters = (ins EnumParameter<Exec_Device>:$device, "bool":$half_products, "bool":$memory_bound,
                         "int64_t":$row_bytes, EnumParameter<Exec_EpilogueForm>:$epilogue,
-                        "bool":$gradient_epilogues, "bool":$batches_updates, "bool":$sums_by_block);
+                        "bool":$gradient_epilogues, "bool":$batches_updates, "bool":$sums_by_block,
+                        "bool":$runs_loops);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -10,7 +10,7 @@ using namespace kerf::exec;
 
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  Device, bool, bool, int64_t rowBytes,
-                                 EpilogueForm, bool, bool, bool) {
+                                 EpilogueForm, bool, bool, bool, bool) {
   if (rowBytes < 1 || !llvm::isPowerOf2_64(rowBytes))
     return emitError() << "row_bytes is " << rowBytes
                        << ", expected a power of two";
@@ -23,7 +23,7 @@ TargetAttr TargetAttr::get(MLIRContext *context, Device device) {
              /*row_bytes=*/cuda ? 16 : 1,
              cuda ? EpilogueForm::Fixed : EpilogueForm::Chain,
              /*gradient_epilogues=*/cuda, /*batches_updates=*/cuda,
-             /*sums_by_block=*/cuda);
+             /*sums_by_block=*/cuda, /*runs_loops=*/!cuda);
 }
 
 namespace {
@@ -35,7 +35,8 @@ struct Abilities {
               {"memory_bound", target.getMemoryBound()},
               {"gradient_epilogues", target.getGradientEpilogues()},
               {"batches_updates", target.getBatchesUpdates()},
-              {"sums_by_block", target.getSumsByBlock()}} {}
+              {"sums_by_block", target.getSumsByBlock()},
+              {"runs_loops", target.getRunsLoops()}} {}
 
   ParseResult parse(AsmParser &parser) {
     StringRef name, word;
@@ -67,7 +68,7 @@ struct Abilities {
 
   int64_t rowBytes;
   EpilogueForm epilogue;
-  std::pair<StringRef, bool> flags[5]; ///< in the order of the parameters
+  std::pair<StringRef, bool> flags[6]; ///< in the order of the parameters
 };
 } // namespace
 
@@ -92,7 +93,7 @@ Attribute TargetAttr::parse(AsmParser &parser, Type) {
   return parser.getChecked<TargetAttr>(
       parser.getContext(), *device, is.flags[0].second, is.flags[1].second,
       is.rowBytes, is.epilogue, is.flags[2].second, is.flags[3].second,
-      is.flags[4].second);
+      is.flags[4].second, is.flags[5].second);
 }
 
 void TargetAttr::print(AsmPrinter &printer) const {

@@ -240,7 +240,10 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
       });
       if (factor.kind == FactorKind::Reduction && found)
         return op->emitOpError("reduction factor ") << id << " in a result";
-      if (factor.kind == FactorKind::Parallel && !found)
+      // Of a loop, what does not depend on the factor is the same everywhere:
+      // the number of iterations.
+      bool isLoop = op->hasTrait<OpTrait::IsIsolatedFromAbove>();
+      if (factor.kind == FactorKind::Parallel && !isLoop && !found)
         return op->emitOpError("parallel factor ") << id << " in no result";
     }
   // What is no tensor cannot be a partial sum.

@@ -11,5 +11,6 @@ include "kerf/NN/NNRows.td"
 include "kerf/NN/NNGradients.td"
 include "kerf/NN/NNAttention.td"
 include "kerf/NN/NNUpdates.td"
+include "kerf/NN/NNControl.td"
 
 #endif // KERF_NN_OPS_TD

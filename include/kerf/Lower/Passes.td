@@ -37,6 +37,43 @@ def SetTarget : Pass<"kerf-set-target", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::exec::ExecDialect"];
 }
 
+def OutlineLoops : Pass<"kerf-outline-loops", "::mlir::ModuleOp"> {
+  let summary = "Make the bodies of loops functions";
+  let description = [{
+    What follows works on functions of one block. Parameters and small constants
+    that a body reads are sources of its own; everything else that it reads from
+    outside is an argument.
+
+    ```mlir
+    module {
+      func.func @main(%x: tensor<4xf32>, %n: tensor<i64>, %go: tensor<i1>) -> tensor<4xf32> {
+        %count, %y = nn.loop trip(%n : tensor<i64>) while(%go : tensor<i1>) from(%x : tensor<4xf32>) {
+        ^bb0(%i: tensor<i64>, %a: tensor<4xf32>):
+          %0 = nn.relu %a : tensor<4xf32>
+          %1 = nn.constant dense<true> : tensor<i1>
+          nn.yield %1, %0 : tensor<i1>, tensor<4xf32>
+        } : tensor<i64>, tensor<4xf32>
+        return %y : tensor<4xf32>
+      }
+    }
+    // becomes
+    module {
+      func.func @main(%x: tensor<4xf32>, %n: tensor<i64>, %go: tensor<i1>) -> tensor<4xf32> {
+        %0:2 = exec.loop @main_loop0 trip(%n : tensor<i64>) while(%go : tensor<i1>) from(%x : tensor<4xf32>)
+            : tensor<i64>, tensor<4xf32>
+        return %0#1 : tensor<4xf32>
+      }
+      func.func private @main_loop0(%i: tensor<i64>, %a: tensor<4xf32>) -> (tensor<i1>, tensor<4xf32>) {
+        %0 = nn.relu %a : tensor<4xf32>
+        %1 = nn.constant dense<true> : tensor<i1>
+        return %1, %0 : tensor<i1>, tensor<4xf32>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // From tensors to buffers
 //===----------------------------------------------------------------------===//

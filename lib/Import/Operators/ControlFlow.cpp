@@ -2,14 +2,16 @@
 //
 // If the condition of an If is known, its branch is imported in place of the
 // If. Otherwise both branches are imported and the result is selected, which is
-// right since ops have no side effects. Loops are unrolled: the number of
-// iterations must follow from constants and shapes. Each iteration is a copy of
-// the body, so values may have another shape in each.
+// right since ops have no side effects. Loops are unrolled where the number of
+// iterations follows from constants and shapes: each iteration is a copy of the
+// body, so values may have another shape in each. A Loop of many iterations, or
+// of a computed number of them, is one op (Loops.h).
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 #include "../Importer.h"
 #include "../Sequence.h"
+#include "Loops.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -157,6 +159,8 @@ static LogicalResult giveNothing(Node &node) {
 
 /// Iterations of one node; more would be no program that anybody waits for.
 static constexpr int64_t kMaxIterations = 4096;
+/// Of more than these the body is imported once, where that is possible.
+static constexpr int64_t kManyIterations = 1024;
 
 static LogicalResult tooMany(Node &node, int64_t count) {
   return node.unsupported("operator " + node.proto.op_type() +
@@ -174,6 +178,25 @@ static LogicalResult importIteration(Node &node, const onnx::GraphProto &body,
                                       results);
 }
 
+/// Whether the condition that the body gives is the one that it gets, or a
+/// constant.
+static bool goesOnAlways(const onnx::GraphProto &body) {
+  if (body.output_size() == 0 || body.input_size() < 2)
+    return false;
+  StringRef name = body.output(0).name();
+  for (int index = body.node_size() - 1; index >= 0; --index) {
+    const onnx::NodeProto &made = body.node(index);
+    if (made.output_size() != 1 || StringRef(made.output(0)) != name)
+      continue;
+    if (made.op_type() == "Constant")
+      return true;
+    if (made.op_type() != "Identity" || made.input_size() != 1)
+      return false;
+    name = made.input(0);
+  }
+  return name == StringRef(body.input(1).name());
+}
+
 static LogicalResult loop(Node &node) {
   if (failed(node.arity(0, 1 << 16, 1 << 16)))
     return failure();
@@ -181,20 +204,6 @@ static LogicalResult loop(Node &node) {
   const onnx::GraphProto *body = node.graph("body");
   if (!body)
     return failure();
-  StringRef form = "a number of iterations that follows from constants and "
-                   "shapes is taken (option dim, option constant)";
-  std::optional<int64_t> count;
-  if (node.has(0)) {
-    auto given = node.integerElements(node.in(0));
-    if (!given || given->size() != 1)
-      return node.unsupportedComputed(
-          node.in(0), "operator Loop of a computed number of iterations", form);
-    count = given->front();
-  }
-  std::optional<double> goesOn = 1.0;
-  if (node.has(1) && !(goesOn = node.scalarElement(node.in(1))))
-    return node.unsupportedComputed(
-        node.in(1), "operator Loop on a computed condition", form);
   Values carried(node.inputs.size() > 2 ? node.inputs.begin() + 2
                                         : node.inputs.end(),
                  node.inputs.end());
@@ -205,10 +214,43 @@ static LogicalResult loop(Node &node) {
     return node.error("body has " + Twine(body->input_size()) + " inputs and " +
                       Twine(body->output_size()) +
                       " outputs, which do not fit");
+  const Values inits = carried;
+  auto asLoop = [&] {
+    return importAsLoop(node, *body, node.in(0), node.in(1), inits);
+  };
+  std::optional<int64_t> count;
+  if (node.has(0)) {
+    auto given = node.integerElements(node.in(0));
+    if (!given || given->size() != 1)
+      return asLoop();
+    count = given->front();
+  }
+  std::optional<double> goesOn = 1.0;
+  if (node.has(1) && !(goesOn = node.scalarElement(node.in(1))))
+    return asLoop();
+  // Gradients are those of single iterations.
+  auto isOneOp = [&] {
+    if (node.importer.isTrained())
+      return false;
+    if (node.importer.attempt(asLoop))
+      return true;
+    node.failed = false;
+    return false;
+  };
+  if (count && *count > kManyIterations && *goesOn != 0 &&
+      goesOnAlways(*body)) {
+    if (*count > kMaxIterations)
+      return asLoop();
+    if (isOneOp())
+      return success();
+  }
   SmallVector<Values> scans(numScans);
   Type i64 = node.ops.getI64Type(), i1 = node.ops.getI1Type();
   int64_t iteration = 0;
   for (; (!count || iteration < *count) && *goesOn != 0; ++iteration) {
+    if (iteration == kManyIterations && (!count || *count > kMaxIterations) &&
+        !goesOnAlways(*body) && isOneOp())
+      return success();
     if (iteration == kMaxIterations)
       return tooMany(node, iteration);
     Values arguments{node.scalar(double(iteration), i64), node.scalar(1, i1)};
@@ -223,8 +265,7 @@ static LogicalResult loop(Node &node) {
     for (size_t index = 0; index < numScans; ++index)
       scans[index].push_back(results[index + 1 + carried.size()]);
     if (!(goesOn = node.scalarElement(results[0])))
-      return node.unsupportedComputed(
-          results[0], "operator Loop on a computed condition", form);
+      return asLoop();
   }
   for (size_t index = 0; index < node.outputs.size(); ++index) {
     if (index < carried.size()) {
@@ -342,6 +383,47 @@ static LogicalResult importScan(Node &node, const ScanForm &form,
   return success();
 }
 
+/// Imports a Scan of many iterations as one op, where that is possible.
+static bool isOneLoop(Node &node, const ScanForm &form) {
+  SmallVector<ScannedInput> scanned;
+  int64_t count = 0;
+  for (size_t index = 0; index < form.numScanned; ++index) {
+    Value x = node.inputs[form.numCarried + index];
+    int64_t rank = rankOf(x), axis = form.inputAxes[index];
+    axis += axis < 0 ? rank : 0;
+    if (axis < 0 || axis >= rank || (index && shapeOf(x)[axis] != count))
+      return false;
+    count = shapeOf(x)[axis];
+    scanned.push_back({x, axis, form.inputBackwards[index] != 0});
+  }
+  if (count <= kManyIterations || node.importer.isTrained() ||
+      llvm::any_of(form.outputBackwards, [](int64_t is) { return is != 0; }))
+    return false;
+  bool isDone = node.importer.attempt([&]() -> LogicalResult {
+    if (failed(importScanAsLoop(
+            node, *form.body, ArrayRef(node.inputs).take_front(form.numCarried),
+            scanned, count)))
+      return failure();
+    for (size_t index = 0; index < form.numStacked; ++index) {
+      Value &output = node.outputs[form.numCarried + index];
+      if (!output)
+        continue;
+      auto axis = node.axisWithin(form.outputAxes[index], rankOf(output));
+      if (!axis)
+        return failure();
+      SmallVector<int64_t> perm;
+      for (int64_t dim = 1; dim < rankOf(output); ++dim)
+        perm.push_back(dim);
+      perm.insert(perm.begin() + *axis, 0);
+      output = node.transpose(output, perm);
+    }
+    return success();
+  });
+  if (!isDone)
+    node.failed = false;
+  return isDone;
+}
+
 static LogicalResult scan(Node &node) {
   if (failed(node.arity(1, 1 << 16, 1 << 16)))
     return failure();
@@ -358,6 +440,8 @@ static LogicalResult scan(Node &node) {
     return failure();
   Values results;
   ArrayRef<Value> inputs(node.inputs);
+  if (isOneLoop(node, *form))
+    return success();
   if (failed(importScan(node, *form,
                         Values(inputs.take_front(form->numCarried)),
                         inputs.drop_front(form->numCarried), 0, results)))

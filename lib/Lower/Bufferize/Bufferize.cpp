@@ -347,7 +347,40 @@ private:
       return emitAlias(op);
     if (auto join = dyn_cast<exec::JoinOp>(op))
       return emitJoin(join);
+    if (auto loop = dyn_cast<exec::LoopOp>(op))
+      return emitLoop(loop);
     emitOther(op);
+  }
+
+  /// The same loop on buffers, with those that it needs besides.
+  void emitLoop(exec::LoopOp loop) {
+    auto buffers = [&](ValueRange values) {
+      return llvm::map_to_vector(values,
+                                 [&](Value value) { return buffer(value); });
+    };
+    SmallVector<Value> inits = buffers(loop.getInits()),
+                       captures = buffers(loop.getCaptures()), outs,
+                       temporaries;
+    Value trip = buffer(loop.getTrip()),
+          condition = buffer(loop.getCondition());
+    auto addTemporary = [&](Type type) {
+      temporaries.push_back(exec::ArenaOp::create(
+          builder, loop.getLoc(), cast<MemRefType>(type), IntegerAttr()));
+    };
+    addTemporary(trip.getType());
+    addTemporary(condition.getType());
+    for (auto [number, result] : llvm::enumerate(loop.getResults())) {
+      outs.push_back(target(result));
+      auto type = cast<MemRefType>(outs.back().getType());
+      if (number > inits.size()) // of what is stacked, one
+        type = MemRefType::get(type.getShape().drop_front(),
+                               type.getElementType());
+      if (number > 0)
+        addTemporary(type);
+    }
+    exec::LoopOp::create(builder, loop.getLoc(), TypeRange(),
+                         loop.getBodyAttr(), loop.getLimitAttr(), trip,
+                         condition, inits, captures, outs, temporaries);
   }
 
   void emitAlias(Operation *op) {

@@ -22,7 +22,43 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static LogicalResult planFunction(exec::FuncOp function) {
+static LogicalResult planFunction(exec::FuncOp function, SymbolTable &symbols,
+                                  DenseSet<Operation *> &planned);
+
+/// A loop has the scratch memory of its body as one of its buffers.
+static LogicalResult addBodyMemory(exec::LoopOp loop, SymbolTable &symbols,
+                                   DenseSet<Operation *> &planned) {
+  auto body = symbols.lookup<exec::FuncOp>(loop.getBody());
+  if (failed(planFunction(body, symbols, planned)))
+    return failure();
+  if (!body.getScratch()) // it is being planned
+    return loop.emitOpError("is in its own body");
+  int64_t bytes = *body.getScratch();
+  // The iteration, and what the body writes.
+  size_t others = 1 + body.getArgumentTypes().size() - body.getNumInputs();
+  if (loop.getTemporaries().size() > others)
+    loop.getTemporariesMutable().erase(others);
+  if (!bytes)
+    return success();
+  OpBuilder builder(loop);
+  loop.getTemporariesMutable().append(
+      exec::ArenaOp::create(builder, loop.getLoc(),
+                            MemRefType::get({bytes}, builder.getI8Type()),
+                            IntegerAttr())
+          .getResult());
+  return success();
+}
+
+/// Functions that loops run are planned before those that have the loops.
+static LogicalResult planFunction(exec::FuncOp function, SymbolTable &symbols,
+                                  DenseSet<Operation *> &planned) {
+  if (!planned.insert(function).second)
+    return success();
+  function.removeScratchAttr();
+  for (auto loop :
+       llvm::make_early_inc_range(function.getBody().getOps<exec::LoopOp>()))
+    if (failed(addBodyMemory(loop, symbols, planned)))
+      return failure();
   Lives lives(function);
   SmallVector<ArenaBuffer> buffers;
   SmallVector<exec::ArenaOp> ops;
@@ -92,8 +128,9 @@ namespace {
 struct PlanArenas : kerf::impl::PlanArenasBase<PlanArenas> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
+    DenseSet<Operation *> planned;
     for (auto function : getOperation().getOps<exec::FuncOp>())
-      if (failed(planFunction(function)))
+      if (failed(planFunction(function, symbols, planned)))
         return signalPassFailure();
     for (auto stage : getOperation().getOps<exec::StageOp>())
       if (failed(planStage(stage, symbols)))

@@ -37,6 +37,8 @@ public:
 private:
   mlir::LogicalResult emitOp(mlir::Operation *op);
   mlir::LogicalResult emitLaunch(exec::LaunchOp op);
+  mlir::LogicalResult emitLoop(exec::LoopOp op);
+  void fillWithZeros(V base, V first, int64_t last, int64_t unit);
   V entry(ApiOffset offset);
   /// Calls an entry; leaves the function if it fails.
   void call(ApiOffset offset, ArrayRef<V> arguments);
@@ -155,6 +157,137 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
   return mlir::success();
 }
 
+/// The buffers of the carried values in an iteration are those of the results
+/// or the temporary ones, in turn.
+mlir::LogicalResult FunctionEmitter::emitLoop(exec::LoopOp op) {
+  auto body = symbols.lookup<exec::FuncOp>(op.getBody());
+  size_t numCarried = op.getInits().size();
+  size_t numStacked = op.getOuts().size() - numCarried - 1;
+  mlir::ValueRange results = op.getOuts().slice(1, numCarried),
+                   stacks = op.getOuts().drop_front(numCarried + 1),
+                   others = op.getTemporaries().slice(2, numCarried),
+                   stacked =
+                       op.getTemporaries().slice(2 + numCarried, numStacked);
+  size_t numBuffers = body.getArgumentTypes().size();
+  Type *i64 = b.getInt64Ty();
+  // Not in the loop around this one, where they would be allocated each time.
+  IRBuilder<> entryBlock(&function->getEntryBlock().front());
+  auto *buffers = entryBlock.CreateAlloca(pointer, b.getInt64(numBuffers));
+  auto *count = entryBlock.CreateAlloca(i64);
+  auto *condition = entryBlock.CreateAlloca(b.getInt8Ty());
+  auto bytesOf = [](mlir::Value buffer) {
+    return exec::sizeBytes(mlir::cast<mlir::ShapedType>(buffer.getType()));
+  };
+  auto copy = [&](V from, V to, int64_t bytes) {
+    if (bytes)
+      call(kApiCopy, {from, to, b.getInt64(bytes)});
+  };
+  for (auto [init, result] : zip_equal(op.getInits(), results))
+    copy(address(init), address(result), bytesOf(init));
+  V trip = b.CreateLoad(i64, address(op.getTrip()));
+  if (op.getLimit())
+    trip = b.CreateBinaryIntrinsic(Intrinsic::smin, trip,
+                                   b.getInt64(*op.getLimit()));
+  b.CreateStore(b.getInt64(0), count);
+  b.CreateStore(b.CreateLoad(b.getInt8Ty(), address(op.getCondition())),
+                condition);
+  auto block = [&](const char *name) {
+    return BasicBlock::Create(context, name, function);
+  };
+  BasicBlock *head = block("loop"), *iteration = block("iteration"),
+             *done = block("done");
+  b.CreateBr(head);
+
+  b.SetInsertPoint(head);
+  V goesOn = b.CreateAnd(
+      b.CreateICmpSLT(b.CreateLoad(i64, count), trip),
+      b.CreateICmpNE(b.CreateLoad(b.getInt8Ty(), condition), b.getInt8(0)));
+  b.CreateCondBr(goesOn, iteration, done);
+
+  b.SetInsertPoint(iteration);
+  auto isOdd = [&] {
+    return b.CreateTrunc(b.CreateLoad(i64, count), b.getInt1Ty());
+  };
+  V odd = isOdd();
+  b.CreateStore(b.CreateLoad(i64, count), address(op.getTemporaries()[0]));
+  unsigned next = 0;
+  auto hand = [&](V buffer) {
+    b.CreateStore(buffer, b.CreateConstGEP1_64(pointer, buffers, next++));
+  };
+  hand(address(op.getTemporaries()[0]));
+  for (auto [result, other] : zip_equal(results, others))
+    hand(b.CreateSelect(odd, address(other), address(result)));
+  for (mlir::Value capture : op.getCaptures())
+    hand(address(capture));
+  hand(address(op.getTemporaries()[1]));
+  for (auto [result, other] : zip_equal(results, others))
+    hand(b.CreateSelect(odd, address(result), address(other)));
+  for (mlir::Value each : stacked)
+    hand(address(each));
+  bool hasMemory = op.getTemporaries().size() > 2 + numCarried + numStacked;
+  auto *declared = cast<Function>(
+      module.getOrInsertFunction(body.getSymName(), function->getFunctionType())
+          .getCallee());
+  declared->setVisibility(GlobalValue::HiddenVisibility);
+  V result =
+      b.CreateCall(declared, {argument(0), argument(1), argument(2), buffers,
+                              hasMemory ? address(op.getTemporaries().back())
+                                        : argument(4)});
+  b.CreateStore(result, status);
+  BasicBlock *rest = block("next");
+  b.CreateCondBr(b.CreateICmpNE(result, b.getInt32(0)), failed, rest);
+  b.SetInsertPoint(rest);
+  for (auto [each, stack] : zip_equal(stacked, stacks)) {
+    V offset = b.CreateMul(b.CreateLoad(i64, count), b.getInt64(bytesOf(each)));
+    copy(address(each), b.CreateGEP(b.getInt8Ty(), address(stack), offset),
+         bytesOf(each));
+  }
+  b.CreateStore(b.CreateLoad(b.getInt8Ty(), address(op.getTemporaries()[1])),
+                condition);
+  b.CreateStore(b.CreateAdd(b.CreateLoad(i64, count), b.getInt64(1)), count);
+  b.CreateBr(head);
+
+  b.SetInsertPoint(done);
+  BasicBlock *moves = block("moves"), *end = block("end");
+  b.CreateCondBr(isOdd(), moves, end);
+  b.SetInsertPoint(moves);
+  for (auto [result, other] : zip_equal(results, others))
+    copy(address(other), address(result), bytesOf(result));
+  b.CreateBr(end);
+  b.SetInsertPoint(end);
+  b.CreateStore(b.CreateLoad(i64, count), address(op.getOuts()[0]));
+  for (auto [each, stack] : zip_equal(stacked, stacks))
+    fillWithZeros(
+        address(stack),
+        b.CreateMul(b.CreateLoad(i64, count), b.getInt64(bytesOf(each))),
+        bytesOf(stack), bytesOf(each));
+  return mlir::success();
+}
+
+/// Bytes from `first` to `last`, multiples of `unit`.
+void FunctionEmitter::fillWithZeros(V base, V first, int64_t last,
+                                    int64_t unit) {
+  int64_t width = 8;
+  while (unit % width)
+    width /= 2;
+  Type *type = b.getIntNTy(unsigned(width) * 8), *i64 = b.getInt64Ty();
+  BasicBlock *before = b.GetInsertBlock();
+  BasicBlock *head = BasicBlock::Create(context, "zeros", function);
+  BasicBlock *store = BasicBlock::Create(context, "zero", function);
+  BasicBlock *end = BasicBlock::Create(context, "filled", function);
+  b.CreateBr(head);
+  b.SetInsertPoint(head);
+  PHINode *at = b.CreatePHI(i64, 2);
+  at->addIncoming(first, before);
+  b.CreateCondBr(b.CreateICmpSLT(at, b.getInt64(last)), store, end);
+  b.SetInsertPoint(store);
+  b.CreateStore(Constant::getNullValue(type),
+                b.CreateGEP(b.getInt8Ty(), base, at));
+  at->addIncoming(b.CreateAdd(at, b.getInt64(width)), store);
+  b.CreateBr(head);
+  b.SetInsertPoint(end);
+}
+
 mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
   return TypeSwitch<mlir::Operation *, mlir::LogicalResult>(op)
       .Case<exec::ArenaOp>([&](exec::ArenaOp arena) -> mlir::LogicalResult {
@@ -166,6 +299,7 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
           [&](auto) { return mlir::success(); })
       .Case<exec::LaunchOp>(
           [&](exec::LaunchOp launch) { return emitLaunch(launch); })
+      .Case<exec::LoopOp>([&](exec::LoopOp loop) { return emitLoop(loop); })
       .Case<exec::LibraryCallInterface>(
           [&](exec::LibraryCallInterface library) {
             SmallVector<V> buffers;

@@ -14,10 +14,16 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+/// Ops of its own block are computed by itself.
+static bool isLoop(Operation *op) {
+  return op->hasTrait<OpTrait::IsIsolatedFromAbove>();
+}
+
 CostClass kerf::plan::costClassOf(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
-  return costed && !isa<CallOpInterface>(op) ? costed.getCostClass()
-                                             : CostClass::Elementwise;
+  return costed && !isa<CallOpInterface>(op) && !isLoop(op)
+             ? costed.getCostClass()
+             : CostClass::Elementwise;
 }
 
 LibraryWork kerf::plan::libraryWorkOf(Operation *op) {
@@ -58,7 +64,7 @@ kerf::plan::findConstants(func::FuncOp function,
     if (auto source = dyn_cast<SourceOpInterface>(op))
       return !source.isMutable();
     LibraryWork work = libraryWorkOf(op);
-    return isa<OpCostInterface>(op) &&
+    return isa<OpCostInterface>(op) && !isLoop(op) &&
            (work == LibraryWork::Product || !isLibraryCall(work)) &&
            llvm::none_of(op->getOpOperands(), moves);
   };
@@ -82,7 +88,7 @@ public:
         function.isConstant(op))
       return Role::None;
     // Of a call, or an op without costs, nothing is known.
-    if (isa<CallOpInterface>(op) ||
+    if (isa<CallOpInterface>(op) || isLoop(op) ||
         (!isa<OpCostInterface>(op) &&
          !isa_and_nonnull<dist::DistDialect>(op->getDialect())))
       return Role::Alone;

@@ -532,4 +532,5 @@ void StageMemory::addAll() {
     }
   }
   addMoves();
+  addLoops();
 }

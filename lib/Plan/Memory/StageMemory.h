@@ -131,6 +131,7 @@ private:
   void addConstant(mlir::Operation *op);
   void addValue(mlir::Value value);
   void addMoves();
+  void addLoops();
   void addSlot(int64_t bytes, int64_t first, int64_t last);
   int64_t gradientsAtPeak(llvm::ArrayRef<Buffer> list) const;
   void scratch(StageFunction which, int64_t begin, int64_t end, int64_t bytes,

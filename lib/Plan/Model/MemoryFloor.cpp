@@ -121,7 +121,7 @@ int64_t MemoryFloor::leastOutputBytes() const {
 
 /// Of a call nothing is known but what it costs.
 static CostClass classOf(Operation *op) {
-  if (isa<CallOpInterface>(op))
+  if (isa<CallOpInterface>(op) || op->hasTrait<OpTrait::IsIsolatedFromAbove>())
     return CostClass::Gather;
   auto costed = dyn_cast<OpCostInterface>(op);
   return costed ? costed.getCostClass() : CostClass::Gather;
