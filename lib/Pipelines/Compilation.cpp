@@ -25,6 +25,7 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/ModelNode.h"
 #include "kerf/Support/WrapLines.h"
 #include "kerf/Support/WriteFile.h"
 
@@ -244,6 +245,15 @@ Outcome Compilation::runImport() {
            .wasInterrupted())
     report.notes.push_back("option fused-attention: the model has no attention "
                            "that is one call");
+  if (outcome == Outcome::Fine && options.cuda) {
+    std::string node;
+    module->walk([&](nn::LoopOp loop) { node = modelNode(loop.getLoc()); });
+    if (!node.empty())
+      return fail(Outcome::ModelRefused,
+                  options.model + ":" + node +
+                      ": a loop whose number of iterations is computed, or "
+                      "large, runs on CPUs alone");
+  }
   return outcome;
 }
 

@@ -13,7 +13,8 @@
 // Invariants (checked by verifyShardingRule): one entry per operand, result and
 // dimension; the product of a dimension's factor sizes is the dimension's size,
 // or the list is empty, which means "never sharded"; a Parallel factor occurs
-// in every result, a Reduction factor in none.
+// in every result (of a loop, in those that depend on it: the others are the
+// same on all devices), a Reduction factor in none.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_SHARDINGRULE_H
