@@ -89,9 +89,23 @@ def main():
                       f"{run.stderr}{run.stdout}\nexpected {until}")
         same = kerf("generate", model, "--prompt-ids", ids(PROMPT), "--tokens=20", "--temperature=2", "--top-k=1")
         checks.expect(f"{kind}: the best of one", same.stdout.split() == [str(t) for t in wanted[:20]], same.stdout)
+    check_stages(checks, folder)
     check_processes(checks, folder)
     check_times(checks, folder)
     checks.finish()
+
+
+def check_stages(checks, folder):
+    """Caches lie in the stage that is asked for, those of the program of prompts too, whatever its best cut is."""
+    wanted, _ = decoders.greedy(folder / "gpt2.onnx", PROMPT, 20)
+    for stage in (0, 1):
+        package = folder / "stages.kerf"
+        made = kerf("compile", folder / "gpt2.onnx", "--cache-length=24", "--prompt-tokens=3", "--devices=cpu:2", "--mesh=pp=2",
+                    "--shard", f"past_key_values.*=[{{}},{{}},{{}},{{}}]@{stage}", "-o", package)
+        run = kerf("generate", package, "--prompt-ids", ids(PROMPT), "--tokens=20")
+        checks.expect(f"stage {stage}", run.stdout.split() == [str(t) for t in wanted], f"{made.stderr}{run.stderr}{run.stdout}\n{wanted}")
+        caches = [p for p in json.loads((package / "manifest.json").read_text())["parameters"] if p["name"].startswith("past_key_values")]
+        checks.expect(f"stage {stage}: caches", len(caches) == 4 and all(c.get("stages") == [stage] for c in caches), str(caches))
 
 
 def check_times(checks, folder):

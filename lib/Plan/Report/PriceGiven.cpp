@@ -110,6 +110,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   MemoryFloor floor(function, batch.isTraining());
   Traffic traffic(function);
   ZeroParts zero(function, own.zero);
+  dist::ReshardWays ways;
   PlanResult result;
   // The choices of a search first, since they are the fewest.
   struct Scope {
@@ -127,7 +128,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
     Graph graph(function, rules, candidate, own, batch, dimBlocks, names, floor,
-                traffic, zero);
+                traffic, zero, ways);
     result = describeCut(graph, StagePlan(), function, own);
     result.recomputed = describeRecomputed(function);
     result.isPriced = false;
