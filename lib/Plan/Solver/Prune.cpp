@@ -6,7 +6,10 @@
 //
 // and a uses no more of any row: a solution with b gets no worse by taking a.
 // Nodes with equal tables (repeated layers) are judged once. A node costs
-// O(choices^2 * entries of its factors); nodes beyond a work limit are skipped.
+// O(choices^2 * entries of its factors) at most; nodes beyond a work limit are
+// skipped. Where b costs least, a mostly costs more: that entry of each factor
+// is looked at first, and rules out most pairs.
+//
 //===----------------------------------------------------------------------===//
 #include "Model.h"
 
@@ -23,6 +26,8 @@ namespace {
 template <typename V> struct View {
   const V *values;
   size_t outer, inner;
+  /// Of each choice: where it costs least, without its own part of the index.
+  std::vector<size_t> least = {};
 };
 
 template <typename V> struct Pruner {
@@ -73,9 +78,26 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
     if (usage.amounts[a] > usage.amounts[b])
       return false;
   size_t choices = model.numChoices(node);
+  // Of equal choices the first one dominates.
+  auto isTooMuch = [&](V worst) { return worst > 0 || (worst == 0 && a > b); };
+  // A part of the sum; `worst` is never more than the sum.
+  auto atLeast = [&](const View<V> &view) {
+    const V *entry = view.values + view.least[b];
+    V costA = entry[a * view.inner];
+    return blocked(costA) ? infinity<V>() : costA - entry[b * view.inner];
+  };
   V worst = model.costs(node)[a] - model.costs(node)[b];
   for (const View<V> &view : views) {
-    V max = -infinity<V>();
+    V more = atLeast(view);
+    if (more == infinity<V>())
+      return false;
+    worst += more;
+  }
+  if (isTooMuch(worst))
+    return false;
+  for (const View<V> &view : views) {
+    V max = atLeast(view);
+    worst -= max;
     for (size_t o = 0; o < view.outer; ++o) {
       const V *rowA = view.values + (o * choices + a) * view.inner;
       const V *rowB = view.values + (o * choices + b) * view.inner;
@@ -84,13 +106,16 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
           continue;
         if (blocked(rowA[i]))
           return false;
-        max = std::max(max, rowA[i] - rowB[i]);
+        if (V more = rowA[i] - rowB[i]; more > max) {
+          max = more;
+          if (isTooMuch(worst + max))
+            return false;
+        }
       }
     }
     worst += max;
   }
-  // Of equal choices the first one dominates.
-  return worst < 0 || (worst == 0 && a < b);
+  return true;
 }
 
 template <typename V> std::vector<char> Pruner<V>::judge(uint32_t node) const {
@@ -110,14 +135,19 @@ template <typename V> std::vector<char> Pruner<V>::judge(uint32_t node) const {
   }
   for (size_t c = 0; c < choices; ++c) {
     bool possible = !blocked(model.costs(node)[c]);
-    for (const View<V> &view : views) {
-      bool any = false;
-      for (size_t o = 0; o < view.outer && possible && !any; ++o) {
-        const V *row = view.values + (o * choices + c) * view.inner;
-        any = std::any_of(row, row + view.inner,
-                          [](V value) { return !blocked(value); });
+    for (View<V> &view : views) {
+      V min = infinity<V>();
+      size_t &at = view.least.emplace_back(0);
+      for (size_t o = 0; o < view.outer; ++o) {
+        size_t first = o * choices * view.inner;
+        const V *row = view.values + first + c * view.inner;
+        for (size_t i = 0; i < view.inner; ++i)
+          if (row[i] < min) {
+            min = row[i];
+            at = first + i;
+          }
       }
-      possible &= any;
+      possible &= !blocked(min);
     }
     keep[c] = possible;
   }
