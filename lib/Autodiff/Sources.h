@@ -12,8 +12,8 @@
 //
 // A file of PyTorch's exporter says which weights are buffers or constants
 // (kerf.buffers) and which parameters (kerf.parameters: a vector of frequencies
-// and a number are learned then), and its older exporter has none but constants in Constant
-// nodes, whose outputs it numbers.
+// and a number are learned then), and its older exporter has none but constants
+// in Constant nodes, whose outputs it numbers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_SOURCES_H

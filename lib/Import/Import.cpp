@@ -285,11 +285,11 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     if (!used.contains(tensor.name()))
       continue;
     auto known = declared.find(tensor.name());
-    bool isWeight = options.smallWeights &&
-                    (tensor.dims_size() > 0 ||
-                     (known != declared.end() &&
-                      kindOf(*known->second) == "PARAMETER") ||
-                     llvm::is_contained(options.scalarWeights, tensor.name()));
+    bool isWeight =
+        options.smallWeights &&
+        (tensor.dims_size() > 0 ||
+         (known != declared.end() && kindOf(*known->second) == "PARAMETER") ||
+         llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
     if (value && isComputedFloat(elementOf(value)) && !isWeight &&

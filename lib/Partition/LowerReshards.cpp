@@ -28,7 +28,7 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     ReshardWays ways;
     auto result = getOperation().walk([&](ReshardOp op) {
       return failed(lower(op, ways, mesh)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
+                                           : WalkResult::advance();
     });
     if (result.wasInterrupted())
       signalPassFailure();

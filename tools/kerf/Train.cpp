@@ -103,12 +103,12 @@ static void bindSizes(Options &options, const ImportReport &report) {
     if (size == 0)
       return;
     if (dim.symbol.empty() && dim.size != size)
-      throw Failure{
-          kUsage,
-          std::string(flag) + " is " + std::to_string(size) + ", input \"" +
-              input + "\" has " + std::to_string(dim.size),
-          isLeading ? hintOnShared(input, dim.size)
-                    : std::vector<std::string>()};
+      throw Failure{kUsage,
+                    std::string(flag) + " is " + std::to_string(size) +
+                        ", input \"" + input + "\" has " +
+                        std::to_string(dim.size),
+                    isLeading ? hintOnShared(input, dim.size)
+                              : std::vector<std::string>()};
     if (!dim.symbol.empty() &&
         llvm::is_contained(report.unboundDims, dim.symbol) &&
         llvm::none_of(options.dims, [&](const std::string &text) {
@@ -183,13 +183,13 @@ Model::Model(Options &options) {
       auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
       if (name && !shape.empty() && shape[0] != options.batchSize &&
           !llvm::is_contained(sharedInputs, name.getValue()))
-        throw Failure{
-            kUsage,
-            "--batch-size is " + std::to_string(options.batchSize) +
-                ", input \"" + name.getValue().str() + "\" has a batch of " +
-                std::to_string(shape[0]) + (bound > 0 ? " by --dim" : ""),
-            bound > 0 ? std::vector<std::string>()
-                      : hintOnShared(name.str(), shape[0])};
+        throw Failure{kUsage,
+                      "--batch-size is " + std::to_string(options.batchSize) +
+                          ", input \"" + name.getValue().str() +
+                          "\" has a batch of " + std::to_string(shape[0]) +
+                          (bound > 0 ? " by --dim" : ""),
+                      bound > 0 ? std::vector<std::string>()
+                                : hintOnShared(name.str(), shape[0])};
     }
 }
 

@@ -509,8 +509,7 @@ TEST(ReshardTest, KnownWaysAreTheSame) {
   EXPECT_EQ(ways.find(from, to, {6}, 4, mesh)->totalBytes, bytes);
   EXPECT_EQ(ways.find(from, to, {60}, 2, mesh)->totalBytes, 5 * bytes);
   EXPECT_NE(ways.find(from, to, {7}, 4, mesh)->totalBytes, bytes);
-  EXPECT_FALSE(
-      ways.find(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4, mesh));
+  EXPECT_FALSE(ways.find(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4, mesh));
 }
 
 // The names of axes, the order of dimensions and sizes that are cut evenly do
@@ -546,8 +545,7 @@ TEST(ReshardTest, WaysAreOfThePairThatIsAsked) {
       auto alone = decomposeReshard(each.from, each.to, shape, 2, mesh);
       auto known = ways.find(each.from, each.to, shape, 2, mesh);
       std::string name = toString(each.from, mesh) + " -> " +
-                         toString(each.to, mesh) + " x" +
-                         std::to_string(scale);
+                         toString(each.to, mesh) + " x" + std::to_string(scale);
       ASSERT_TRUE(alone && known) << name;
       EXPECT_EQ(alone->totalBytes, known->totalBytes) << name;
       ASSERT_EQ(alone->steps.size(), known->steps.size()) << name;

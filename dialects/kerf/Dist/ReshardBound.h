@@ -1,7 +1,7 @@
 //===- ReshardBound.h - bytes that no way to a layout avoids ----*- C++ -*-===//
 //
-// For ReshardSearch: a lower bound on the elements that all ranks receive on any
-// way from a state to the target.
+// For ReshardSearch: a lower bound on the elements that all ranks receive on
+// any way from a state to the target.
 //
 // Without open reductions: each rank must receive what it needs and does not
 // hold. With n shares of each element that must be reduced and R ranks that

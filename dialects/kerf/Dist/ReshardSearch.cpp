@@ -355,8 +355,7 @@ void ReshardSearch::expandPermutes(int at) {
     for (size_t i = fixed[dim]; i < list.size(); ++i) {
       uint8_t atom = list[i];
       for (uint8_t other = 0; other < sizes.size(); ++other) {
-        if (other == atom || isTime(other) ||
-            sizes[other] != sizes[atom])
+        if (other == atom || isTime(other) || sizes[other] != sizes[atom])
           continue;
         uint32_t bit = 1u << other;
         ReshardState next = state;

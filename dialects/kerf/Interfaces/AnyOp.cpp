@@ -36,8 +36,8 @@ bool kerf::isSameRule(const ShardingRule &a, const ShardingRule &b) {
   return llvm::equal(a.factors, b.factors, isSameFactor) &&
          a.operands == b.operands && a.results == b.results &&
          a.linearGroups == b.linearGroups &&
-         a.isLinearInTime == b.isLinearInTime && a.multipliers == b.multipliers &&
-         a.divisors == b.divisors &&
+         a.isLinearInTime == b.isLinearInTime &&
+         a.multipliers == b.multipliers && a.divisors == b.divisors &&
          llvm::equal(a.paddingFills, b.paddingFills, isSameFill);
 }
 

@@ -116,9 +116,9 @@ struct TrainedParameter {
 
 /// Why a float tensor of the model is not trained.
 enum class KeptWhy {
-  Frozen,     ///< --frozen, or --trainable names others
-  Mask,       ///< hides scores or elements
-  Table,      ///< sines and cosines, positions
+  Frozen, ///< --frozen, or --trainable names others
+  Mask,   ///< hides scores or elements
+  Table,  ///< sines and cosines, positions
   Frequencies,
   Constant,   ///< a number, or equal ones, that an exporter wrote
   Statistic,  ///< what normalization subtracts and divides by

@@ -89,8 +89,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
-             dist::ReshardWays &ways,
-             llvm::function_ref<bool()> isOver,
+             dist::ReshardWays &ways, llvm::function_ref<bool()> isOver,
              llvm::function_ref<bool(const LeastOfOps &)> isDismissed)
     : candidate(candidate), weights(partWeights(candidate, batch, options)),
       function(function), rules(rules), options(options), batch(batch),
@@ -99,8 +98,8 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       floor(floor), traffic(traffic), zero(zero),
       filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
-      costs(candidate, options.machine, options.volumeModel, layouts,
-            byteScale, ways) {
+      costs(candidate, options.machine, options.volumeModel, layouts, byteScale,
+            ways) {
   costs.endWhen(isOver);
   llvm::scope_exit built([&] { costs.endWhen({}); });
   if (isDismissed && isDismissed(leastOfOps())) {

@@ -86,9 +86,9 @@ static bool isOf(const llvm::Regex &pattern, Value value,
   });
 }
 
-llvm::MapVector<Value, int64_t>
-Graph::stagesOfHints(func::FuncOp function, const PlanOptions &options,
-                     const ValueNames &names) {
+llvm::MapVector<Value, int64_t> Graph::stagesOfHints(func::FuncOp function,
+                                                     const PlanOptions &options,
+                                                     const ValueNames &names) {
   llvm::MapVector<Value, int64_t> stages;
   for (const ShardHint &hint : options.hints) {
     std::optional<int64_t> stage = splitStage(hint.sharding).second;

@@ -30,8 +30,7 @@ static bool isZero(Value value) {
   return elements.low == 0 && elements.high == 0;
 }
 
-SmallVector<SmallVector<unsigned>>
-kerf::nn::linearGroupsOf(SelectOp select) {
+SmallVector<SmallVector<unsigned>> kerf::nn::linearGroupsOf(SelectOp select) {
   SmallVector<SmallVector<unsigned>> groups;
   groups.push_back({1, 2});
   if (isZero(select.getOnFalse()))
