@@ -32,7 +32,7 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
   case KeptWhy::Table:
     return "a table of sines and cosines, or of positions";
   case KeptWhy::Frequencies:
-    return "frequencies of sines and cosines";
+    return "a table of frequencies, for sines and cosines";
   case KeptWhy::Constant:
     return "a constant";
   case KeptWhy::Statistic:

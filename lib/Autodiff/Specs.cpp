@@ -216,6 +216,8 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
       return wrong("option optimizer: nothing follows the last comma");
     rest = tail;
   }
+  if (!spec.noDecay.empty() && spec.weightDecay == 0)
+    return wrong("option optimizer: no_decay needs a wd");
   if (StringRef reason = rule->check ? rule->check(spec) : ""; !reason.empty())
     return wrong("option optimizer: " + reason);
   return spec;

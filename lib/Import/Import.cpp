@@ -285,18 +285,20 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     if (!used.contains(tensor.name()))
       continue;
     auto known = declared.find(tensor.name());
+    bool isLearned =
+        known != declared.end() && kindOf(*known->second) == "PARAMETER";
     bool isWeight =
         options.smallWeights &&
-        (tensor.dims_size() > 0 ||
-         (known != declared.end() && kindOf(*known->second) == "PARAMETER") ||
+        (tensor.dims_size() > 0 || isLearned ||
          llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
-    if (value && isComputedFloat(elementOf(value)) && !isWeight &&
+    if (value && isComputedFloat(elementOf(value)) && !isWeight && !isLearned &&
         tensor.dims_size() == 0)
       report.numbers.push_back(tensor.name());
     if (value && isComputedFloat(elementOf(value)) &&
-        (tensor.dims_size() > 0 || value.getDefiningOp<nn::WeightOp>())) {
+        (tensor.dims_size() > 0 || isLearned ||
+         value.getDefiningOp<nn::WeightOp>())) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
       report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));

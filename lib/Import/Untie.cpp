@@ -60,6 +60,14 @@ bool readsElements(const onnx::NodeProto &node, int input) {
          op != "RandomNormalLike" && op != "RandomUniformLike";
 }
 
+/// The call of PyTorch that a node is a part of, by its exporter; else empty.
+StringRef callOf(const onnx::NodeProto &node) {
+  for (const auto &entry : node.metadata_props())
+    if (entry.key() == "pkg.torch.onnx.fx_node")
+      return entry.value();
+  return "";
+}
+
 bool isUniform(const TensorData &data) {
   int64_t count = data.type.getNumElements();
   if (count < 1 || data.bytes.empty())
@@ -120,6 +128,8 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     // of one: who reads a part again reads another tensor.
     std::map<std::pair<char, int>, std::string> ofThing;
     std::map<std::string, int> timesRead;
+    // A softplus that the exporter writes as several nodes reads it once.
+    llvm::StringMap<int> ofCall;
     int number = 2, whole = 0;
     for (const Use &use : readers->second) {
       const onnx::NodeProto &node = graph.node(use.node);
@@ -128,6 +138,8 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
         thing = {'k', thingOf(node, use.input)};
       else if (std::optional<std::string> part = parts->partOf(node, use.input))
         thing = {'p', timesRead[*part]++};
+      else if (StringRef call = callOf(node); !call.empty())
+        thing = {'c', ofCall.try_emplace(call, ofCall.size()).first->second};
       else
         thing = {'w', whole++};
       if (ofThing.empty())

@@ -319,6 +319,10 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   int64_t peak = attempt.summary.peakMemoryBytes;
   auto limit = memoryLimitOf(options);
   double target = limit ? static_cast<double>(*limit) : 0;
+  // Without a deadline most of what is found is found in this time; the bounds
+  // are those of the candidate whatever is found.
+  if (deadline <= 0)
+    deadline = kSeconds;
   bool isDeep = looksDeeper && isQuick(*attempt.graph);
   explore(attempt,
           target *

@@ -42,7 +42,7 @@ jobs = [
     ("a prompt longer than the cache", [package, "--prompt-ids=1,2,3,4,5,6,7,8,9", "--tokens=1"], 2,
      [r"--prompt-ids: 9 ids, but the cache of .*model.kerf has 8 positions"]),
     ("tokens beyond the cache", [package, PROMPT, "--tokens=7"], 2,
-     [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8 \(--cache-length\)"]),
+     [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8 \(--cache-length of the command that compiles\)"]),
     ("an id out of the vocabulary", [package, "--prompt-ids=1,67"], 2,
      [r"--prompt-ids: 67 is not in the vocabulary of .*, 0 to 66"]),
     ("a negative id", [package, "--prompt-ids=-1"], 2, [r"--prompt-ids: -1 is not in the vocabulary"]),

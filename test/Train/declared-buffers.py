@@ -88,7 +88,7 @@ for name, kind, wanted in (("learned", "PARAMETER", {"freq", "gain", "w"}), ("bu
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
     run, moved = train(path)
     checks.expect(f"waves: {name}", run.returncode == 0 and moved == wanted, f"{sorted(moved)}\n{run.stderr}")
-    reason = {"learned": "", "buffers": "a buffer or a constant, as the exporter says: freq", "silent": "frequencies of sines and cosines: freq"}[name]
+    reason = {"learned": "", "buffers": "a buffer or a constant, as the exporter says: freq", "silent": "a table of frequencies, for sines and cosines: freq"}[name]
     checks.expect(f"waves: {name}: why", reason in run.stderr, run.stderr)
 
 # A node that reads the type alone of a vector is no reader of it (PyTorch's clamp).

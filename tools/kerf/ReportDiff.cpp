@@ -200,8 +200,16 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
       << " (" << kindOf(b) << ")\n\n";
   auto [firstHead, secondHead] = headsOf(a, b);
   Table table(out, a, b, firstHead, secondHead);
-  table.text("model", textAt(a.root.getObject("model"), "name"),
-             textAt(b.root.getObject("model"), "name"));
+  // Exporters give graphs of all models one name.
+  auto modelText = [&](const Document &document) {
+    const json::Object *model = document.root.getObject("model");
+    std::string text = textAt(model, "name").str();
+    if (a.isPlan() && b.isPlan())
+      text += ", " + formatCount(numberAt(model, {"parameters"})) +
+              " parameters, " + formatFlops(numberAt(model, {"flops"}));
+    return text;
+  };
+  table.text("model", modelText(a), modelText(b));
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
   if (a.isPlan() && b.isPlan()) {
