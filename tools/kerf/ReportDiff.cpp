@@ -203,7 +203,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   // Exporters give graphs of all models one name.
   auto modelText = [&](const Document &document) {
     const json::Object *model = document.root.getObject("model");
-    std::string text = textAt(model, "name").str();
+    std::string text = textAt(model, "name");
     if (a.isPlan() && b.isPlan())
       text += ", " + formatCount(numberAt(model, {"parameters"})) +
               " parameters, " + formatFlops(numberAt(model, {"flops"}));
