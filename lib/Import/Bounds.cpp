@@ -39,12 +39,43 @@ void Bounds::set(Value x, int64_t dim, Value length) {
   list.push_back({dim, length});
 }
 
+static bool isTruth(Value x) {
+  return getElementTypeOrSelf(x).isSignlessInteger(1);
+}
+
+/// The mask whose trues a number counts, as exporters write the number of
+/// elements that a mask selects; null if it is no such number.
+static Value maskOf(Value number) {
+  auto behind = [](Value x) {
+    for (Operation *op = x.getDefiningOp();
+         isa_and_nonnull<ReshapeOp, CastOp>(op); op = x.getDefiningOp()) {
+      Type from = getElementTypeOrSelf(op->getOperand(0)),
+           to = getElementTypeOrSelf(x);
+      // Integers of 32 bits hold what is counted.
+      if (from != to && !(to.isSignlessInteger() &&
+                          to.getIntOrFloatBitWidth() >= 32 &&
+                          from.isSignlessInteger()))
+        break;
+      x = op->getOperand(0);
+    }
+    return x;
+  };
+  auto sum = behind(number).getDefiningOp<ReduceOp>();
+  if (!sum || sum.getKind() != ReduceKind::Sum ||
+      cast<RankedTensorType>(sum.getType()).getNumElements() != 1)
+    return {};
+  Value mask = behind(sum.getX());
+  return isTruth(mask) && !isTruth(sum.getX()) ? mask : Value();
+}
+
 std::optional<int64_t> Bounds::most(Value number) const {
   if (auto found = largest.find(number); found != largest.end())
     return found->second;
   Operation *op = number.getDefiningOp();
   if (!op)
     return std::nullopt;
+  if (Value mask = maskOf(number))
+    return cast<RankedTensorType>(mask.getType()).getNumElements();
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     DenseElementsAttr elements = constant.getElements();
     if (!isa<IntegerType>(elements.getElementType()))
@@ -158,6 +189,9 @@ public:
   bool areSame(Value a, Value b) {
     if (a == b)
       return true;
+    if (Value mask = maskOf(a))
+      if (Value other = maskOf(b))
+        return areSame(mask, other);
     Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
     if (!x || !y || x->getNumOperands() != y->getNumOperands() ||
         x->getNumRegions() != 0 || depth > kDepth)

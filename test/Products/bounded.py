@@ -8,7 +8,7 @@ import itertools
 import sys
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
@@ -107,6 +107,27 @@ cases("rows, halves", lambda g, m: g.op("Mul", chosen(g, m, DATA.astype(F16)), g
 cases("rows, then elements", lambda g, m: g.Relu(g.Add(g.Mul(chosen(g, m), g.c(4)), g.c(1))))
 cases("rows, then a product", lambda g, m: g.MatMul(chosen(g, m), g.c(4, 5)))
 cases("rows, then Gemm", lambda g, m: g.Gemm(chosen(g, m), g.c(5, 4), g.c(5), transB=1))
+
+
+def put(g, mask, older):
+    """x[mask] = 7 as the current exporter writes it, which counts the mask, and x[mask] *= 2 as the older one does, which
+    cuts the updates to as many as there are places."""
+    one, given, data = g.const(np.array([0], I64)), g.given(mask), g.given(DATA)
+    places = g.op("Transpose", g.op("NonZero", given), perm=[1, 0])
+    if older:
+        count = g.op("Unsqueeze", g.op("Gather", g.op("Shape", places), g.const(np.array(0, I64)), axis=0), one)
+        twice = g.op("Mul", g.op("GatherND", data, places), g.const(np.array(2, F32)))
+        return g.op("ScatterND", data, places, g.op("Slice", twice, one, count, one))
+    count = g.op("ReduceSum", g.op("Cast", g.op("Reshape", given, g.const(np.array([-1], I64))), to=TensorProto.INT64), one, keepdims=1)
+    if mask.ndim < DATA.ndim:
+        count = g.op("Concat", count, g.const(np.array([4], I64)), axis=0)
+    return g.op("ScatterND", data, places, g.op("Expand", g.const(np.array(7, F32)), count))
+
+
+for older in (False, True):
+    cases(f"put at rows {older}", lambda g, m, o=older: put(g, m, o))
+    suite.case(f"put at elements {older}", lambda g, o=older: put(g, DATA > 0.3, o))
+    suite.case(f"put at no element {older}", lambda g, o=older: put(g, DATA > 99, o))
 cases("rows, turned", lambda g, m: g.op("Transpose", chosen(g, m), perm=[1, 0]))
 cases("rows, as a list", lambda g, m: g.op("Reshape", chosen(g, m), g.ints(-1)))
 cases("columns, as a list", lambda g, m: g.op("Reshape", g.op("Transpose", chosen(g, m), perm=[1, 0]), g.ints(-1)))

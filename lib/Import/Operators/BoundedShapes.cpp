@@ -246,7 +246,11 @@ LogicalResult kerf::onnx_import::sliceBounded(Node &node) {
     auto start = constantOf(node, (*starts)[i]),
          end = constantOf(node, (*ends)[i]);
     int64_t step = steps ? (*steps)[i] : 1;
-    bool isFixed = start && end && !node.bounds.lengthOf(x, *axis);
+    Value length = node.bounds.lengthOf(x, *axis);
+    if (step == 1 && start && *start == 0 && length &&
+        areSameNumber(length, (*ends)[i]))
+      continue; // all that there is
+    bool isFixed = start && end && !length;
     if (step != 1 && (!isFixed || step < 1))
       return node.unsupported("operator Slice in steps along a dimension whose "
                               "size is known only when the program runs");
