@@ -52,9 +52,9 @@ static Value maskOf(Value number) {
       Type from = getElementTypeOrSelf(op->getOperand(0)),
            to = getElementTypeOrSelf(x);
       // Integers of 32 bits hold what is counted.
-      if (from != to && !(to.isSignlessInteger() &&
-                          to.getIntOrFloatBitWidth() >= 32 &&
-                          from.isSignlessInteger()))
+      if (from != to &&
+          !(to.isSignlessInteger() && to.getIntOrFloatBitWidth() >= 32 &&
+            from.isSignlessInteger()))
         break;
       x = op->getOperand(0);
     }

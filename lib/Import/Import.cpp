@@ -287,10 +287,9 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     auto known = declared.find(tensor.name());
     bool isLearned =
         known != declared.end() && kindOf(*known->second) == "PARAMETER";
-    bool isWeight =
-        options.smallWeights &&
-        (tensor.dims_size() > 0 || isLearned ||
-         llvm::is_contained(options.scalarWeights, tensor.name()));
+    bool isWeight = options.smallWeights &&
+                    (tensor.dims_size() > 0 || isLearned ||
+                     llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
     if (value && isComputedFloat(elementOf(value)) && !isWeight && !isLearned &&
