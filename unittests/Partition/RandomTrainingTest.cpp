@@ -185,7 +185,7 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
 TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   LoadedContext loaded;
   Coverage coverage;
-  if (!forEachSeed(0, 440, [&](unsigned seed) {
+  if (!forEachSeed(0, 600, [&](unsigned seed) {
         check(loaded.context, seed, coverage);
       }))
     return;
