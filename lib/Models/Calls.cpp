@@ -4,14 +4,11 @@
 // tensors) hides its ops from the planner. If every device computed the whole
 // call, all its operands would have to be gathered.
 //
-// Idea: dimensions of values in the callee form classes that can only be cut
-// together. Two dimensions are in one class if an op indexes both by one
-// parallel factor; if they are the same dimension of a loop's initial value,
-// carried value, yielded value and result; or of the values that two branches
-// yield. A class is a factor of the call if it reaches every result and no op
-// needs the whole of one of its dimensions: then nothing is communicated inside
-// of the call. On local shapes the call is one of a copy of the callee that is
-// built op by op.
+// Idea: its rule is that of the callee's body (BodyRule.h). A loop's initial
+// value, carried value, yielded value and result are one, and so are the values
+// that two branches yield. A class of dimensions is a factor of the call if it
+// reaches every result. On local shapes the call is one of a copy of the
+// callee.
 //
 // Nothing is cut if an op reads its own index (linalg.index), or if a region of
 // another op uses values from outside of it. Linear in the callee.
@@ -20,6 +17,7 @@
 #include "Attach.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/BodyRule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -45,77 +43,26 @@ ShardingRule ruleInside(Operation *op) {
                                : shardingRuleOf(op);
 }
 
-/// Classes of dimensions of a function's values that are cut together.
-class Classes {
+/// Classes of dimensions of a function's values.
+class CalleeClasses {
 public:
-  explicit Classes(func::FuncOp callee) {
-    visit(callee.getBody().front());
-    for (auto [value, first] : firsts)
-      separate(value);
+  static DimClasses of(func::FuncOp callee) {
+    CalleeClasses own;
+    own.visit(callee.getBody().front());
+    own.classes.finish();
+    return std::move(own.classes);
   }
-
-  /// The class of a dimension; none: it is whole.
-  std::optional<unsigned> find(Value value, unsigned dim) const {
-    auto it = firsts.find(value);
-    if (!isKnown || it == firsts.end())
-      return std::nullopt;
-    unsigned root = rootOf(it->second + dim);
-    return whole[root] ? std::nullopt : std::optional(root);
-  }
-  bool mustDivide(unsigned root) const { return divides[root]; }
 
 private:
-  unsigned rootOf(unsigned id) const {
-    while (parents[id] != id)
-      id = parents[id] = parents[parents[id]];
-    return id;
-  }
-
-  unsigned idOf(Value value, unsigned dim) {
-    auto [it, isNew] =
-        firsts.try_emplace(value, static_cast<unsigned>(parents.size()));
-    if (isNew)
-      for (int64_t i = 0; i < plannedType(value).getRank(); ++i) {
-        parents.push_back(static_cast<unsigned>(parents.size()));
-        whole.push_back(false);
-        divides.push_back(false);
-      }
-    return it->second + dim;
-  }
-
-  void unite(unsigned a, unsigned b) {
-    a = rootOf(a);
-    b = rootOf(b);
-    if (a == b)
-      return;
-    parents[std::max(a, b)] = std::min(a, b);
-    whole[std::min(a, b)] = whole[a] || whole[b];
-    divides[std::min(a, b)] = divides[a] || divides[b];
-  }
-
-  /// Two values that are one at different times.
-  void unite(Value a, Value b) {
-    for (int64_t dim = 0; dim < plannedType(a).getRank(); ++dim)
-      unite(idOf(a, dim), idOf(b, dim));
-  }
-
-  /// A tensor is cut along one dimension of a class alone.
-  void separate(Value value) {
-    llvm::SmallDenseSet<unsigned> seen;
-    for (int64_t dim = 0; dim < plannedType(value).getRank(); ++dim)
-      if (unsigned root = rootOf(idOf(value, dim)); !seen.insert(root).second)
-        whole[root] = true;
-  }
-
   void visit(Block &block) {
     for (Operation &op : block.without_terminator()) {
       if (auto loop = dyn_cast<scf::ForOp>(op)) {
         for (auto [init, carried, yielded, result] :
              llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
                              loop.getYieldedValues(), loop.getResults())) {
-          unite(carried, init);
-          unite(carried, yielded);
-          unite(carried, result);
+          classes.unite(carried, init);
+          classes.unite(carried, yielded);
+          classes.unite(carried, result);
         }
         visit(*loop.getBody());
       } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
@@ -126,7 +73,7 @@ private:
           for (auto [result, yielded] :
                llvm::zip(branch.getResults(),
                          region->front().getTerminator()->getOperands()))
-            unite(result, yielded);
+            classes.unite(result, yielded);
           visit(region->front());
         }
       } else {
@@ -136,43 +83,20 @@ private:
   }
 
   void visit(Operation *op) {
-    isKnown &= capturedValues(op).empty();
-    ShardingRule rule = ruleInside(op);
+    if (!capturedValues(op).empty())
+      classes.giveUp();
     auto structured = dyn_cast<linalg::LinalgOp>(op);
-    bool isIndexed = structured && structured.hasIndexSemantics();
-    SmallVector<std::optional<unsigned>> ids(rule.factors.size());
-    auto visitSide = [&](ArrayRef<TensorFactors> side, ValueRange values) {
-      for (auto [tensor, value] : llvm::zip_equal(side, values))
-        for (auto [dim, factors] : llvm::enumerate(tensor)) {
-          unsigned id = idOf(value, dim);
-          bool isWhole = factors.size() != 1 || isIndexed;
-          for (unsigned number : factors) {
-            const Factor &factor = rule.factors[number];
-            isWhole |= factor.kind != FactorKind::Parallel;
-            if (ids[number])
-              unite(id, *ids[number]);
-            ids[number] = id;
-            unsigned root = rootOf(id);
-            divides[root] = divides[root] || factor.mustDivide ||
-                            !rule.paddingFills.empty();
-          }
-          if (isWhole)
-            whole[rootOf(id)] = true;
-        }
-    };
-    visitSide(rule.operands, op->getOperands());
-    visitSide(rule.results, op->getResults());
+    classes.visit(op, ruleInside(op),
+                  /*needsAll=*/structured && structured.hasIndexSemantics());
   }
 
-  llvm::MapVector<Value, unsigned> firsts;
-  mutable std::vector<unsigned> parents;
-  std::vector<bool> whole, divides;
-  bool isKnown = true;
+  DimClasses classes;
 };
 
 /// The factors of a call, and the classes that they stand for.
-struct CallRule {
-  CallRule(func::CallOp call, func::FuncOp callee) : classes(callee) {
+struct CallRule : BodyRule {
+  CallRule(func::CallOp call, func::FuncOp callee) {
+    classes = CalleeClasses::of(callee);
     rule = replicatedShardingRule(call);
     Block &body = callee.getBody().front();
     add(rule.operands, body.getArguments(),
@@ -181,31 +105,14 @@ struct CallRule {
         body.getTerminator()->getOperands());
   }
 
-  std::optional<unsigned> factorOf(Value value, unsigned dim) const {
-    std::optional<unsigned> found = classes.find(value, dim);
-    if (!found)
-      return std::nullopt;
-    auto it = factors.find(*found);
-    return it == factors.end() ? std::nullopt : std::optional(it->second);
-  }
-
-  Classes classes;
-  ShardingRule rule;
-
 private:
   void add(SmallVectorImpl<TensorFactors> &side, ValueRange values,
            ValueRange results) {
     for (auto [tensor, value] : llvm::zip_equal(side, values))
       for (unsigned dim = 0; dim < tensor.size(); ++dim) {
         std::optional<unsigned> found = classes.find(value, dim);
-        if (!found || !reaches(*found, results))
-          continue;
-        auto [it, isNew] = factors.try_emplace(*found, 0);
-        if (isNew) {
-          it->second = rule.addFactor(plannedType(value).getDimSize(dim));
-          rule.factors[it->second].mustDivide = classes.mustDivide(*found);
-        }
-        tensor[dim] = {it->second};
+        if (found && reaches(*found, results))
+          tensor[dim] = {addFactor(*found, value, dim)};
       }
   }
 
@@ -219,47 +126,15 @@ private:
       return false;
     });
   }
-
-  DenseMap<unsigned, unsigned> factors;
 };
 
-/// What an op of the callee asks, answered for the factors of the call.
-class InnerContext : public LocalContext {
-public:
-  InnerContext(Operation *op, const ShardingRule &rule, const CallRule &call,
-               LocalContext &outer)
-      : rule(rule), outer(outer), outerFactors(rule.factors.size()) {
-    auto visit = [&](ArrayRef<TensorFactors> side, ValueRange values) {
-      for (auto [tensor, value] : llvm::zip_equal(side, values))
-        for (auto [dim, factors] : llvm::enumerate(tensor))
-          if (factors.size() == 1 && !outerFactors[factors[0]])
-            outerFactors[factors[0]] = call.factorOf(value, dim);
-    };
-    visit(rule.operands, op->getOperands());
-    visit(rule.results, op->getResults());
-  }
-
-  int64_t shards(unsigned factor) const override {
-    return outerFactors[factor] ? outer.shards(*outerFactors[factor]) : 1;
-  }
-  int64_t localSize(unsigned factor) const override {
-    return outerFactors[factor] ? outer.localSize(*outerFactors[factor])
-                                : rule.factors[factor].size;
-  }
-  Value shardOffset(OpBuilder &builder, unsigned factor) override {
-    if (outerFactors[factor])
-      return outer.shardOffset(builder, *outerFactors[factor]);
-    return dist::ShardIndexOp::create(
-        builder, builder.getUnknownLoc(),
-        RankedTensorType::get({}, builder.getI64Type()),
-        dist::AxesAttr::get(builder.getContext(), {}), 1);
-  }
-
-private:
-  const ShardingRule &rule;
-  LocalContext &outer;
-  SmallVector<std::optional<unsigned>> outerFactors;
-};
+/// The offset of what is not cut.
+Value makeZero(OpBuilder &builder) {
+  return dist::ShardIndexOp::create(
+      builder, builder.getUnknownLoc(),
+      RankedTensorType::get({}, builder.getI64Type()),
+      dist::AxesAttr::get(builder.getContext(), {}), 1);
+}
 
 /// Builds the local copy of a callee.
 class LocalCallee {
@@ -295,16 +170,7 @@ public:
   }
 
 private:
-  Type localType(Value value) const {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (!type || !canBeCut(type))
-      return value.getType();
-    SmallVector<int64_t> shape(type.getShape());
-    for (unsigned dim = 0; dim < shape.size(); ++dim)
-      if (std::optional<unsigned> factor = call.factorOf(value, dim))
-        shape[dim] = context.localSize(*factor);
-    return type.clone(shape);
-  }
+  Type localType(Value value) const { return call.localType(value, context); }
 
   void map(ValueRange from, ValueRange to) { mapping.map(from, to); }
   SmallVector<Value> lookup(ValueRange values) const {
@@ -329,7 +195,7 @@ private:
 
   LogicalResult buildOp(OpBuilder &builder, Operation *op) {
     ShardingRule rule = ruleInside(op);
-    InnerContext inner(op, rule, call, context);
+    BodyContext inner(op, rule, call, context, makeZero);
     SmallVector<Type> types;
     for (Value result : op->getResults())
       types.push_back(localType(result));

@@ -2,22 +2,15 @@
 //
 // Problem: a loop is one op to all phases, and its body may be cut as any ops.
 //
-// Idea: dimensions of values in the body form classes that can only be cut
-// together. Two dimensions are in one class if an op indexes both by one
-// parallel factor, or if they are the same dimension of a carried value in two
-// iterations. A class is a factor of the loop if no op needs the whole of one
-// of its dimensions: then nothing is communicated in the body, and what does
-// not have the factor, the condition above all, is the same on every device. On
-// local shapes the body is built op by op. (lib/Models/Calls.cpp does the same
-// for calls of functions.)
+// Idea: its rule is that of its body (BodyRule.h): what is carried is one value
+// in all iterations, and the condition, which has no dimensions, is the same on
+// every device.
 //
 // Linear in the body, that of nested loops once for each level.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Interfaces/BodyRule.h"
 #include "kerf/NN/NN.h"
-
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -90,106 +83,26 @@ LogicalResult LoopOp::verify() {
 
 namespace {
 
-/// Classes of dimensions of the body's values that are cut together.
-class Classes {
-public:
-  explicit Classes(LoopOp loop) {
-    for (Value argument : loop.getBlock().getArguments())
-      idOf(argument, 0);
-    for (Operation &op : loop.getBlock().without_terminator())
-      visit(&op);
-    for (auto [carried, next] :
-         llvm::zip_equal(loop.getCarried(), loop.getNextCarried()))
-      for (unsigned dim = 0; dim < rankOf(carried); ++dim)
-        unite(idOf(carried, dim), idOf(next, dim));
-    for (auto [value, first] : firsts)
-      separate(first, rankOf(value));
-  }
-
-  /// The class of a dimension; none: it is whole.
-  std::optional<unsigned> find(Value value, unsigned dim) const {
-    auto it = firsts.find(value);
-    if (it == firsts.end())
-      return std::nullopt;
-    unsigned root = rootOf(it->second + dim);
-    return isWhole[root] ? std::nullopt : std::optional(root);
-  }
-  bool mustDivide(unsigned root) const { return divides[root]; }
-
-private:
-  static unsigned rankOf(Value value) { return plannedType(value).getRank(); }
-
-  unsigned rootOf(unsigned id) const {
-    while (parents[id] != id)
-      id = parents[id] = parents[parents[id]];
-    return id;
-  }
-
-  unsigned idOf(Value value, unsigned dim) {
-    auto [it, isNew] =
-        firsts.try_emplace(value, static_cast<unsigned>(parents.size()));
-    for (unsigned i = 0; isNew && i < rankOf(value); ++i) {
-      parents.push_back(static_cast<unsigned>(parents.size()));
-      isWhole.push_back(false);
-      divides.push_back(false);
-    }
-    return it->second + dim;
-  }
-
-  void unite(unsigned a, unsigned b) {
-    a = rootOf(a);
-    b = rootOf(b);
-    unsigned root = std::min(a, b);
-    parents[std::max(a, b)] = root;
-    isWhole[root] = isWhole[a] || isWhole[b];
-    divides[root] = divides[a] || divides[b];
-  }
-
-  /// A tensor is cut along one dimension of a class alone.
-  void separate(unsigned first, unsigned rank) {
-    llvm::SmallDenseSet<unsigned> seen;
-    for (unsigned dim = 0; dim < rank; ++dim)
-      if (unsigned root = rootOf(first + dim); !seen.insert(root).second)
-        isWhole[root] = true;
-  }
-
-  void visit(Operation *op) {
-    ShardingRule rule = shardingRuleOf(op);
+DimClasses classesOf(LoopOp loop) {
+  DimClasses classes;
+  for (Value argument : loop.getBlock().getArguments())
+    classes.add(argument);
+  for (Operation &op : loop.getBlock().without_terminator()) {
     // Devices would have to know which part of a constant is theirs.
     auto source = dyn_cast<SourceOpInterface>(op);
-    bool isConstant = source && !source.isUniform();
-    SmallVector<std::optional<unsigned>> ids(rule.factors.size());
-    auto visitSide = [&](ArrayRef<TensorFactors> side, ValueRange values) {
-      for (auto [tensor, value] : llvm::zip_equal(side, values))
-        for (auto [dim, factors] : llvm::enumerate(tensor)) {
-          unsigned id = idOf(value, dim);
-          bool needsAll = factors.size() != 1 || isConstant;
-          for (unsigned number : factors) {
-            const Factor &factor = rule.factors[number];
-            needsAll |= factor.kind != FactorKind::Parallel;
-            if (ids[number])
-              unite(id, *ids[number]);
-            ids[number] = id;
-            unsigned root = rootOf(id);
-            divides[root] = divides[root] || factor.mustDivide ||
-                            !rule.paddingFills.empty();
-          }
-          if (needsAll)
-            isWhole[rootOf(id)] = true;
-        }
-    };
-    visitSide(rule.operands, op->getOperands());
-    visitSide(rule.results, op->getResults());
+    classes.visit(&op, shardingRuleOf(&op),
+                  /*needsAll=*/source && !source.isUniform());
   }
+  for (auto [carried, next] :
+       llvm::zip_equal(loop.getCarried(), loop.getNextCarried()))
+    classes.unite(carried, next);
+  classes.finish();
+  return classes;
+}
 
-  llvm::MapVector<Value, unsigned> firsts;
-  mutable SmallVector<unsigned> parents;
-  SmallVector<bool> isWhole, divides;
-};
-
-/// The factors of a loop, and the classes that they stand for.
-struct LoopRule {
-  explicit LoopRule(LoopOp loop) : classes(loop) {
+struct LoopRule : BodyRule {
+  explicit LoopRule(LoopOp loop) {
+    classes = classesOf(loop);
     rule.operands.resize(2); // the trip count and the condition are numbers
     rule.results.resize(1);
     for (Value value : loop.getCarried())
@@ -206,31 +119,12 @@ struct LoopRule {
     dropUnused();
   }
 
-  std::optional<unsigned> factorOf(Value value, unsigned dim) const {
-    std::optional<unsigned> found = classes.find(value, dim);
-    if (!found)
-      return std::nullopt;
-    auto it = factors.find(*found);
-    return it == factors.end() ? std::nullopt : std::optional(it->second);
-  }
-
-  Classes classes;
-  ShardingRule rule;
-
 private:
   TensorFactors factorsOf(Value value) {
     TensorFactors tensor(plannedType(value).getRank());
-    for (auto [dim, list] : llvm::enumerate(tensor)) {
-      std::optional<unsigned> found = classes.find(value, dim);
-      if (!found)
-        continue;
-      auto [it, isNew] = factors.try_emplace(*found, 0);
-      if (isNew) {
-        it->second = rule.addFactor(plannedType(value).getDimSize(dim));
-        rule.factors[it->second].mustDivide = classes.mustDivide(*found);
-      }
-      list = {it->second};
-    }
+    for (auto [dim, list] : llvm::enumerate(tensor))
+      if (std::optional<unsigned> found = classes.find(value, dim))
+        list = {addFactor(*found, value, dim)};
     return tensor;
   }
 
@@ -245,45 +139,6 @@ private:
       if (!used)
         factor.kind = FactorKind::Replicated;
   }
-
-  DenseMap<unsigned, unsigned> factors;
-};
-
-/// What an op of the body asks, answered for the factors of the loop.
-class InnerContext : public LocalContext {
-public:
-  InnerContext(Operation *op, const LoopRule &loop, LocalContext &outer)
-      : rule(shardingRuleOf(op)), outer(outer),
-        outerFactors(rule.factors.size()) {
-    auto visit = [&](ArrayRef<TensorFactors> side, ValueRange values) {
-      for (auto [tensor, value] : llvm::zip_equal(side, values))
-        for (auto [dim, factors] : llvm::enumerate(tensor))
-          if (factors.size() == 1 && !outerFactors[factors[0]])
-            outerFactors[factors[0]] = loop.factorOf(value, dim);
-    };
-    visit(rule.operands, op->getOperands());
-    visit(rule.results, op->getResults());
-  }
-
-  int64_t shards(unsigned factor) const override {
-    return outerFactors[factor] ? outer.shards(*outerFactors[factor]) : 1;
-  }
-  int64_t localSize(unsigned factor) const override {
-    return outerFactors[factor] ? outer.localSize(*outerFactors[factor])
-                                : rule.factors[factor].size;
-  }
-  Value shardOffset(OpBuilder &builder, unsigned factor) override {
-    if (outerFactors[factor])
-      return outer.shardOffset(builder, *outerFactors[factor]);
-    auto type = RankedTensorType::get({}, builder.getI64Type());
-    return ConstantOp::create(builder, builder.getUnknownLoc(),
-                              DenseElementsAttr::get(type, int64_t(0)));
-  }
-
-private:
-  ShardingRule rule;
-  LocalContext &outer;
-  SmallVector<std::optional<unsigned>> outerFactors;
 };
 
 } // namespace
@@ -295,13 +150,11 @@ FailureOr<SmallVector<Value>> LoopOp::buildLocal(OpBuilder &builder,
                                                  TypeRange resultTypes,
                                                  LocalContext &context) {
   LoopRule rule(*this);
-  auto localType = [&](Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
-    SmallVector<int64_t> shape(type.getShape());
-    for (auto [dim, size] : llvm::enumerate(shape))
-      if (std::optional<unsigned> factor = rule.factorOf(value, dim))
-        size = context.localSize(*factor);
-    return type.clone(shape);
+  auto localType = [&](Value value) { return rule.localType(value, context); };
+  auto zero = [](OpBuilder &builder) -> Value {
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    return ConstantOp::create(builder, builder.getUnknownLoc(),
+                              DenseElementsAttr::get(type, int64_t(0)));
   };
   OperationState state(getLoc(), getOperationName());
   state.addOperands(operands);
@@ -318,7 +171,8 @@ FailureOr<SmallVector<Value>> LoopOp::buildLocal(OpBuilder &builder,
   OpBuilder inside(getContext());
   inside.setInsertionPointToEnd(local);
   for (Operation &op : body.without_terminator()) {
-    InnerContext inner(&op, rule, context);
+    ShardingRule own = shardingRuleOf(&op);
+    BodyContext inner(&op, own, rule, context, zero);
     SmallVector<Value> inputs;
     for (Value operand : op.getOperands())
       inputs.push_back(mapping.lookup(operand));
@@ -355,7 +209,7 @@ static void forEachLocal(
     llvm::function_ref<void(OpCostInterface, ArrayRef<RankedTensorType>,
                             ArrayRef<RankedTensorType>)>
         visit) {
-  Classes classes(loop);
+  DimClasses classes = classesOf(loop);
   DenseMap<unsigned, int64_t> sizes;
   for (auto [argument, type] :
        llvm::zip_equal(loop.getBlock().getArguments().drop_front(1),
