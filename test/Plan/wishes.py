@@ -64,4 +64,15 @@ for mesh, wish in (("x=4", "[{x},{},{},{}]"), ("tp=4", "[{},{},{},{\"tp\"}]"), (
     values = {value["name"]: value["sharding"] for value in json.loads((OUT / "made.json").read_text())["values"]} if made.returncode == 0 else {}
     plain = re.sub(r"[\s\[\]\"]", "", values.get("Conv_2#2", ""))
     checks.expect(f"{wish} is planned", plain == re.sub(r"[\s\[\]\"]", "", wish), str(values))
+
+# A stage behind a wish: the value is made there, or it is said that no mesh has that stage, or that no cut keeps it.
+for stage in (0, 1):
+    made = kerf("plan", OUT / "model.onnx", "--devices=2", "--mesh=pp=2", f"--shard=Relu_1=[{{}},{{}},{{}},{{}}]@{stage}", "-q", "-o", OUT / "made.json")
+    found = {value["name"]: value.get("stage") for value in json.loads((OUT / "made.json").read_text())["values"]} if made.returncode == 0 else {}
+    checks.expect(f"stage {stage}", found.get("Relu_1") == stage, f"{found} {made.stderr}")
+for mesh, name, stage, said in (("dp=4", "Relu_1", 9, "no mesh has a stage 9, there is one, 0\nnote: --mesh=pp=S makes S stages"),
+                                ("pp=2", "Relu_1", 2, "no mesh has a stage 2, expected 0 to 1"),
+                                ("pp=2", "x", 1, "no cut was found that keeps the stages which --shard asks for")):
+    result = kerf("plan", OUT / "model.onnx", f"--devices={mesh[-1]}", f"--mesh={mesh}", f"--shard={name}=[{{}},{{}},{{}},{{}}]@{stage}")
+    checks.expect(f"{name} in stage {stage} of {mesh}", result.returncode in (2, 4) and said in result.stderr, f"{result.returncode} {result.stderr}")
 checks.finish()

@@ -91,8 +91,11 @@ std::string checkHints(mlir::func::FuncOp function, const ValueNames &names,
 std::string checkBatchDims(const ValueNames &names,
                            const llvm::StringMap<int64_t> &batchDims);
 
-/// Why a hint can be kept by no candidate: it names an axis that none of them
-/// has. Empty if there is no such hint.
+/// The stage that a hint asks for.
+std::optional<int64_t> stageOf(const ShardHint &hint);
+
+/// Why a hint can be kept by no candidate: it names an axis or a stage that
+/// none of them has. Empty if there is no such hint.
 std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
                           llvm::ArrayRef<MeshCandidate> candidates);
 

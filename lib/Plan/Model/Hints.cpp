@@ -30,6 +30,10 @@ static std::pair<StringRef, std::optional<int64_t>> splitStage(StringRef text) {
   return {sharding, stage};
 }
 
+std::optional<int64_t> kerf::plan::stageOf(const ShardHint &hint) {
+  return splitStage(hint.sharding).second;
+}
+
 /// The sharding that a hint such as `[{}, {tp}:128]` names: as in plan.json,
 /// where quotes and outer brackets may be left out. Nothing if it names none of
 /// this mesh.
@@ -91,7 +95,7 @@ llvm::MapVector<Value, int64_t> Graph::stagesOfHints(func::FuncOp function,
                                                      const ValueNames &names) {
   llvm::MapVector<Value, int64_t> stages;
   for (const ShardHint &hint : options.hints) {
-    std::optional<int64_t> stage = splitStage(hint.sharding).second;
+    std::optional<int64_t> stage = stageOf(hint);
     if (!stage)
       continue;
     llvm::Regex regex = namePattern(hint.pattern);
@@ -324,11 +328,21 @@ kerf::plan::checkBatchDims(const ValueNames &names,
 std::string kerf::plan::checkHintAxes(ArrayRef<ShardHint> hints,
                                       ArrayRef<MeshCandidate> candidates) {
   llvm::SetVector<StringRef> known;
-  for (const MeshCandidate &candidate : candidates)
+  int64_t stages = 1;
+  for (const MeshCandidate &candidate : candidates) {
+    stages = std::max(stages, candidate.stages);
     for (const dist::MeshAxis &axis : candidate.mesh.axes)
       if (!axis.isTime)
         known.insert(axis.name);
+  }
   for (const ShardHint &hint : hints) {
+    if (std::optional<int64_t> stage = stageOf(hint); stage && *stage >= stages)
+      return ("option shard: '" + hint.sharding + "': no mesh has a stage " +
+              Twine(*stage) + ", " +
+              (stages == 1 ? Twine("there is one, 0\nnote: option mesh=pp=S "
+                                   "makes S stages")
+                           : "expected 0 to " + Twine(stages - 1)))
+          .str();
     // Names stand in braces, "tp" or a part of it, "tp":(1)2.
     for (StringRef rest = hint.sharding; rest.contains('{');) {
       StringRef inside;

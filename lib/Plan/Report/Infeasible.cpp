@@ -183,7 +183,13 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
   Trial possible = tryPlan(unlimited);
   if (possible == Trial::Unknown) {
-    result.message = "no plan was found in the time that there was" + notes;
+    bool asksForStages = llvm::any_of(
+        options.hints, [](const ShardHint &hint) { return stageOf(hint); });
+    result.message =
+        (asksForStages ? "no cut was found that keeps the stages which option "
+                         "shard asks for"
+                       : "no plan was found in the time that there was") +
+        notes;
     return result;
   }
   if (possible == Trial::None) {

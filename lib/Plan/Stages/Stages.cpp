@@ -306,7 +306,7 @@ std::vector<size_t> Cutter::givenCuts() {
 
 /// "4 stages", "4 stages of 2 chunks".
 static std::string stagesText(int64_t stages, int64_t chunks) {
-  return std::to_string(stages) + " stages" +
+  return std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
          (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "");
 }
 
@@ -375,8 +375,11 @@ void Cutter::cutInto(int64_t chunks, const StagePlan *rival) {
   plan.reason = tooFewOps(units.size(), candidate.stages, chunks);
   if (!plan.reason.empty())
     return;
-  std::vector<size_t> cuts = candidate.stages == 1
-                                 ? std::vector<size_t>{0, units.size()}
+  // A wish for another stage cannot be kept by one.
+  bool isWhole = candidate.stages == 1 && llvm::all_of(units, [&](auto &unit) {
+                   return mayBeIn(unit, 0);
+                 });
+  std::vector<size_t> cuts = isWhole      ? std::vector<size_t>{0, units.size()}
                              : givenPlace ? givenCuts()
                                           : placeCuts(/*isLimited=*/true);
   // What a stage holds was estimated, and is predicted more closely behind.
