@@ -56,10 +56,10 @@ private:
     auto node = dyn_cast<NameLoc>(op->getOperand(operand).getLoc());
     InFlightDiagnostic error = emitError(b.loc);
     error << "the number of elements along dimension " << dim << " of ";
-    if (node)
+    if (node && node != b.loc)
       error << "what \"" << node.getName().getValue() << "\" gives";
     else
-      error << "operand " << operand;
+      error << "input " << operand;
     error << " is known only when the program runs, and ";
     return error;
   }
@@ -151,6 +151,9 @@ private:
   LogicalResult visit(ReshapeOp reshape);
   LogicalResult reshapeGroup(ArrayRef<int64_t> from, ArrayRef<int64_t> to);
   LogicalResult pack(ArrayRef<int64_t> from, int64_t to);
+  /// Dimensions of x that become one of the result, of which another than the
+  /// first is bounded.
+  SmallVector<std::pair<Integers, int64_t>> packs;
   LogicalResult visit(SliceOp slice);
   LogicalResult visit(GatherOp gather);
   LogicalResult visit(ScatterOp scatter);
@@ -228,6 +231,9 @@ LogicalResult BoundedOp::visit(ReshapeOp reshape) {
     if (failed(reshapeGroup(left, right)))
       return failure();
   }
+  for (const auto &[group, to] : packs)
+    if (failed(pack(group, to)))
+      return failure();
   return success();
 }
 
@@ -262,9 +268,10 @@ LogicalResult BoundedOp::reshapeGroup(ArrayRef<int64_t> from,
     return success();
   }
   if (inside) {
-    if (wideTo.size() != 1 || rankOf(result) != 1)
+    if (wideTo.size() != 1)
       return readsAcross(0, wide[0]);
-    return pack(wide, wideTo[0]);
+    packs.push_back({wide, wideTo[0]});
+    return success();
   }
   int64_t behind = 1, behindTo = 1;
   for (int64_t dim : ArrayRef(wide).drop_front())
@@ -281,11 +288,11 @@ LogicalResult BoundedOp::reshapeGroup(ArrayRef<int64_t> from,
   return success();
 }
 
-/// All dimensions become one, in which the elements that there are come first.
+/// Dimensions become one, in which the elements that there are come first.
 LogicalResult BoundedOp::pack(ArrayRef<int64_t> from, int64_t to) {
   OpBuilder::InsertionGuard guard(b.ops);
   b.ops.setInsertionPointAfter(op);
-  Value result = op->getResult(0);
+  Value result = this->result();
   int64_t total = shapeOf(result)[to];
   Type i64 = b.ops.getI64Type();
   Value rest = b.iota(total, i64), source, count;

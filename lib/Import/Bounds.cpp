@@ -170,15 +170,16 @@ bool kerf::onnx_import::takesBounded(StringRef domain, StringRef opType) {
       "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
       // rows and products
       "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Conv", "CumSum",
-      "Gemm", "GlobalAveragePool", "LayerNormalization", "LogSoftmax", "MatMul",
-      "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-      "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-      "ReduceSumSquare", "Softmax", "TopK",
+      "Einsum", "Gemm", "GlobalAveragePool", "LayerNormalization", "LogSoftmax",
+      "MatMul", "MaxPool", "ReduceL1", "ReduceL2", "ReduceLogSum",
+      "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+      "ReduceSum", "ReduceSumSquare", "Softmax", "TopK",
       // shapes and places
       "Compress", "Concat", "ConstantOfShape", "Expand", "Flatten", "Gather",
       "GatherElements", "GatherND", "NonMaxSuppression", "NonZero", "Pad",
       "Range", "Reshape", "RoiAlign", "ScatterElements", "ScatterND", "Shape",
-      "Size", "Slice", "Split", "Squeeze", "Transpose", "Unique", "Unsqueeze"};
+      "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Trilu",
+      "Unique", "Unsqueeze"};
   return domain.empty() && known.contains(opType);
 }
 

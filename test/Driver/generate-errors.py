@@ -84,4 +84,10 @@ COMMANDS += [["compile", "--cache-length=8", "-o", out / "none.kerf"], ["run", "
 in_parallel([(expect_error, checks, f"{kind} for {' '.join(map(str, command))}",
               [command[0], model, *command[1:], f"--state={pair}"], 2, [r"error: .*--state: " + pattern], "kerf", [out / "none.kerf"])
              for command in COMMANDS for kind, pair, pattern in PAIRS])
+
+# Training a decoder that was exported with its cache is told how to export it.
+decoders.np.savez(out / "data.npz", input_ids=decoders.np.zeros((8, 4), "int64"), labels=decoders.np.zeros((8, 4), "int64"))
+expect_error(checks, "a cache in training", ["train", model, f"--data={out / 'data.npz'}", "--loss=cross_entropy,labels=labels",
+                                             "--optimizer=sgd,lr=0.1", "--batch-size=2", "--steps=2"], 2,
+             [r'input "past_key_values.0.key" is a cache, for generation, and .*data.npz has no array', r"note: .*use_cache=False"])
 checks.finish()

@@ -49,7 +49,7 @@ if not files:
 kept = files[0]
 expect_measured("measured", first, kept)
 machine = json.loads(kept.read_text())
-checks.expect("a machine of two ranks", machine["devices_per_node"] == 2 and machine["name"] == "calibrated", machine)
+checks.expect("a machine of two ranks", machine["devices_per_node"] == 2 and machine["name"] == "a calibrated CPU", machine)
 bytes_kept = kept.read_bytes()
 second = run("--devices=2", XDG_CACHE_HOME=cache)
 expect_silent("measured once", second)
@@ -81,8 +81,8 @@ for name, text in (*((("empty", b""), ("no JSON", b"\xff\x00")) if EVERYTHING el
     checks.expect(f"mended: {name}", json.loads(kept.read_text())["devices_per_node"] == 2)
 
 # What says which machine the host is keeps it from being measured.
-checks.expect("--machine=cpu is the preset", planned("--machine=cpu")["name"] != "calibrated")
-checks.expect("KERF_HOST_MACHINE, a preset", planned(KERF_HOST_MACHINE="cpu")["name"] != "calibrated")
+checks.expect("--machine=cpu is the preset", planned("--machine=cpu")["name"] != "a calibrated CPU")
+checks.expect("KERF_HOST_MACHINE, a preset", planned(KERF_HOST_MACHINE="cpu")["name"] != "a calibrated CPU")
 checks.expect("KERF_HOST_MACHINE, a file", planned(KERF_HOST_MACHINE=kept) == json.loads(kept.read_text()))
 wrong = run("--devices=2", KERF_HOST_MACHINE="abacus")
 checks.expect("a machine that there is not", wrong.returncode == 2 and wrong.stderr.startswith("error: KERF_HOST_MACHINE: "), wrong.stderr)

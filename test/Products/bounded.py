@@ -38,7 +38,8 @@ def either(g, mask):
 
 def both(build, names=MASKS):
     """`build` for each mask."""
-    return [(name, lambda g, m=MASKS[name]: build(g, m)) for name in names]
+    masks = names if isinstance(names, dict) else {name: MASKS[name] for name in names}
+    return [(name, lambda g, m=mask: build(g, m)) for name, mask in masks.items()]
 
 
 def cases(title, build, names=MASKS):
@@ -194,6 +195,33 @@ cases("regions", lambda g, m: (lambda n: g.op(
 cases("last row", lambda g, m: g.op("Gather", chosen(g, m), g.const(np.array(-1, I64)), axis=0), ("some", "all", "last"))
 for start, end in ((0, 3), (2, 100), (0, -1), (-2, 100), (1, -1)):
     cases(f"rows from {start} to {end}", lambda g, m, s=start, e=end: g.op("Slice", chosen(g, m), g.ints(s), g.ints(e), g.ints(0)))
+for start, end, step in ((-1, -100, -1), (1, 100, 2), (0, 100, 3), (7, 0, -2), (-2, -5, -1), (0, -1, 2)):
+    cases(f"rows from {start} to {end} by {step}", lambda g, m, s=start, e=end, t=step: g.op(
+        "Slice", chosen(g, m), g.ints(s), g.ints(e), g.ints(0), g.ints(t)))
+cases("columns backwards", lambda g, m: g.op("Slice", chosen(g, m), g.ints(-1), g.ints(-100), g.ints(1), g.ints(-2)))
+TRIPLES = {"none": np.zeros(9, bool), "three": np.isin(np.arange(9), (1, 4, 8)), "six": np.isin(np.arange(9), (0, 1, 3, 4, 5, 8)),
+           "all": np.ones(9, bool)}
+cases("as many in each group", lambda g, m: (lambda x: [x, g.op("Gather", x, g.const(np.array(-1, I64)), axis=1), g.op(
+    "ReduceSum", x, g.ints(1), keepdims=0)])(g.op("Reshape", g.op("Concat", chosen(g, m), chosen(g, m), axis=0), g.ints(2, -1, 4))),
+    ("some", "all", "last"))
+for shape in ((3, -1, 4), (3, -1), (-1, 3), (-1, 2, 6), (3, 2, -1), (2, 2, -1, 3), (6, -1), (-1, 12)):
+    cases(f"in groups {shape}", lambda g, m, s=shape: g.op("Reshape", chosen(g, m), g.ints(*s)), TRIPLES)
+cases("in groups behind others", lambda g, m: g.op("Reshape", g.op("Compress", g.given(random.standard_normal((2, 9, 5)).astype(F32)), g.given(
+    m), axis=1), g.ints(2, 3, -1, 5)), TRIPLES)
+cases("rows over and over", lambda g, m: g.op("Tile", chosen(g, m), g.ints(3, 2)))
+cases("columns over and over", lambda g, m: g.op("Tile", g.op("Transpose", chosen(g, m), perm=[1, 0]), g.ints(1, 3)))
+cases("a middle dimension over and over", lambda g, m: g.op("Tile", g.op("Compress", g.given(random.standard_normal((2, 9, 5)).astype(F32)), g.given(
+    m), axis=1), g.ints(1, 2, 1)))
+cases("a middle dimension with the first", lambda g, m: g.op("Reshape", g.op("Compress", g.given(random.standard_normal((2, 9, 5)).astype(
+    F32)), g.given(m), axis=1), g.ints(-1, 5)))
+for upper, k in ((0, 0), (1, 1), (0, -2)):
+    cases(f"triangle {upper} {k}", lambda g, m, u=upper, k=k: (lambda x: g.op("Trilu", g.MatMul(x, g.op(
+        "Transpose", x, perm=[1, 0])), g.const(np.array(k, I64)), upper=u))(chosen(g, m)))
+for equation in ("ij,kj->ik", "ij,ik->jk", "ij,ij->i", "ij,ij->", "ji,ji->", "ij,ij->j"):
+    cases(f"by labels {equation}", lambda g, m, e=equation: (lambda x: g.op("Einsum", x, x, equation=e))(chosen(g, m)))
+cases("by labels, one", lambda g, m: g.op("Einsum", chosen(g, m), equation="ij->ji"))
+cases("by labels, three", lambda g, m: g.op("Einsum", chosen(g, m), g.c(4, 3), g.c(3), equation="ij,jk,k->ik"))
+cases("framed", lambda g, m: g.op("Pad", chosen(g, m), g.ints(0, 1, 0, 2)))
 cases("as many of others", lambda g, m: (lambda x: g.op("Slice", g.given(DATA[::-1].copy()), g.ints(0), g.op("Slice", g.op("Shape", x), g.ints(0),
                                                                                                           g.ints(1)), g.ints(0)))(chosen(g, m)))
 suite.finish()

@@ -282,7 +282,7 @@ cost::Machine kerf::tool::calibrateRanks(int64_t ranks, int64_t threads,
     throw Failure{kUsage, llvm::toString(machine.takeError()), {}};
   if (threads > 0)
     machine->threadsPerDevice = threads;
-  machine->name = "calibrated";
+  machine->name = "a calibrated CPU";
   machine->description = plural(ranks, "thread rank") + " of " +
                          plural(machine->threadsPerDevice, "thread") + " on " +
                          plural(host.cores, "core") + ", measured" +

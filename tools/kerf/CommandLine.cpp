@@ -212,6 +212,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "The package, a folder (NAME.kerf, though any name "
                   "does); with --stop-after the IR");
 
+  const char *seedOfInputs =
+      "Seed of the inputs that are drawn, and of --solver=random";
   const char *either = "ONNX model (model.onnx), or a package (NAME.kerf)";
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
@@ -222,6 +224,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addCompiling(*sub, options);
   addInputs(*sub, options);
   addRunning(*sub, options);
+  sub->get_option("--seed")->description(seedOfInputs);
   addRanks(*sub, options);
 
   sub = add("generate", "Generate tokens by a decoder, or its package",
@@ -235,7 +238,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addCompiling(*sub, options);
   addGenerating(*sub, options);
   sub->get_option("--seed")->description(
-      "Seed of the ids that are drawn, and of the solver");
+      "Seed of the ids that are drawn, and of --solver=random");
   addRanks(*sub, options);
 
   sub = add("train", "Train a model over ranks of this machine", train,
@@ -245,6 +248,9 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addLoop(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
+  sub->get_option("--seed")->description(
+      "Seed of the order of samples, of what the model draws, and of "
+      "--solver=random");
   addRanks(*sub, options);
   sub->add_option("--stats", options.stats, "Write run.json")->group("Files");
   sub->add_option("--trace", options.trace,
@@ -259,6 +265,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addCompiling(*sub, options);
   addInputs(*sub, options);
   addThreads(*sub, options);
+  sub->get_option("--seed")->description(seedOfInputs);
   CLI::Option *trained = addTrain(sub);
   sub->add_option("--steps", options.steps, "Steps of training to compare")
       ->check(atLeast(1))

@@ -256,6 +256,28 @@ static void requireWindow(const std::string &path,
                     {}};
 }
 
+/// A decoder that was exported with its cache is for generation: what was
+/// before is in the cache, which data of whole sequences do not have.
+static void refuseCache(const std::string &path, const ModelFacts &facts,
+                        const std::vector<rt::InputSpec> &specs,
+                        const std::vector<std::optional<rt::GivenInput>> &given,
+                        const std::string &model) {
+  StateOptions exporters;
+  exporters.automatic = true;
+  std::vector<std::string> names;
+  for (const rt::InputSpec &spec : specs)
+    names.push_back(spec.name);
+  for (const StatePair &pair : findStatePairs(exporters, names, facts.outputs))
+    if (size_t i = llvm::find(names, pair.input) - names.begin();
+        given.empty() || !given[i])
+      throw Failure{kUsage,
+                    model + ": input \"" + pair.input +
+                        "\" is a cache, for generation, and " + path +
+                        " has no array of that name",
+                    {"training reads whole sequences: export the model "
+                     "without its cache (in transformers use_cache=False)"}};
+}
+
 void kerf::tool::takeData(Options &options) {
   ModelFacts facts;
   std::string error;
@@ -286,6 +308,7 @@ void kerf::tool::takeData(Options &options) {
     std::vector<std::optional<rt::GivenInput>> given;
     if (!rt::matchData(path, *specs, given, error))
       throw Failure{kUsage, error, {}};
+    refuseCache(path, facts, *specs, given, options.model);
     if (given.empty()) {
       requireWindow(path, *specs, bound, options);
       continue;

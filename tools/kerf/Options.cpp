@@ -114,7 +114,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   app.add_option("--solver", o.solver, "auto, brute-force or random")
       ->check(CLI::IsMember({"auto", "brute-force", "random"}))
       ->group(group);
-  app.add_option("--seed", o.seed, "Seed of inputs and of the solver")
+  app.add_option("--seed", o.seed, "Seed of --solver=random")
       ->check(atLeast(0))
       ->each([&o](const std::string &) { o.seedGiven = true; })
       ->group(group);

@@ -10,6 +10,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace kerf;
 using namespace kerf::nn;
 using namespace kerf::onnx_import;
@@ -54,6 +56,81 @@ kerf::onnx_import::largestShape(Node &node, size_t index,
   return shape;
 }
 
+namespace {
+/// Dimensions [first, open] of a shape and those behind, into which the
+/// elements of one dimension of x and those behind it go.
+struct OpenGroup {
+  int64_t dim;          ///< of x, whose size is not known
+  int64_t first;        ///< of the result
+  int64_t open;         ///< of the result
+  int64_t before, rows; ///< elements of both in front, of the group's dims
+  int64_t behind;       ///< elements of x behind one of `dim`
+  int64_t behindOpen;   ///< elements of the result behind one of `open`
+};
+} // namespace
+
+/// The group of the open dimension, where a dimension of fixed size stands
+/// in front of it there, or where the largest size is no multiple.
+static std::optional<OpenGroup>
+openGroup(Node &node, Value x, ArrayRef<int64_t> shape, int64_t open) {
+  ArrayRef<Bound> bounds = node.bounds.of(x);
+  if (bounds.size() != 1 || llvm::is_contained(shape, 0))
+    return std::nullopt;
+  ArrayRef<int64_t> sizes = shapeOf(x);
+  OpenGroup group{bounds[0].dim, 0, open, 1, 1, 1, 1};
+  for (int64_t size : sizes.take_front(group.dim))
+    group.before *= size;
+  for (int64_t size : sizes.drop_front(group.dim + 1))
+    group.behind *= size;
+  for (int64_t size : shape.drop_front(open + 1))
+    group.behindOpen *= size;
+  int64_t front = 1;
+  while (group.first < open && front < group.before)
+    front *= shape[group.first++];
+  if (front != group.before)
+    return std::nullopt;
+  for (int64_t size : shape.slice(group.first, open - group.first))
+    group.rows *= size;
+  bool isEven = llvm::product_of(shape) == typeOf(x).getNumElements();
+  return group.rows == 1 && isEven ? std::nullopt : std::optional(group);
+}
+
+/// Elements move, since how many stand behind each other is computed: a row of
+/// the open dimension begins where the one before it ends.
+static Value reshapeIntoGroup(Node &node, Value x, ArrayRef<int64_t> shape,
+                              const OpenGroup &group) {
+  int64_t parts = group.rows * group.behindOpen;
+  int64_t most = shape[group.open], flat = shapeOf(x)[group.dim] * group.behind;
+  Value length = node.bounds.of(x)[0].length;
+  int64_t common = std::gcd(group.behind, parts);
+  length =
+      node.dividedBy(node.times(length, group.behind / common), parts / common);
+  // Rows of as many elements as stand behind one of the open dimension.
+  int64_t rows = flat / group.behindOpen;
+  Value all = node.reshape(node.whole(x), {group.before, flat});
+  if (rows * group.behindOpen != flat)
+    all = node.slice(all, 1, 0, rows * group.behindOpen);
+  all = node.reshape(all, {group.before, rows, group.behindOpen});
+  if (group.rows > 1) {
+    Value part = node.reshape(node.iota(group.rows, node.ops.getI64Type()),
+                              {group.rows, 1});
+    Value place = node.add(node.mul(part, length),
+                           node.iota(most, node.ops.getI64Type()));
+    place = node.make<MinOp>(
+        {place, node.scalar(double(rows - 1), node.ops.getI64Type())});
+    all = node.gather(all, node.reshape(place, {group.rows * most}), 1);
+  } else {
+    all = node.slice(all, 1, 0, most);
+  }
+  Value result = node.reshape(all, shape);
+  if (!result || !length)
+    return {};
+  if (!node.bounds.most(length))
+    node.bounds.setMost(length, most);
+  node.bounds.set(result, group.open, length);
+  return result;
+}
+
 LogicalResult kerf::onnx_import::reshapeBounded(Node &node, bool allowZero) {
   Value x = node.in(0);
   auto wish = numbersAt(node, 1);
@@ -62,6 +139,7 @@ LogicalResult kerf::onnx_import::reshapeBounded(Node &node, bool allowZero) {
   int64_t total = typeOf(x).getNumElements(), known = 1, open = -1;
   Integers shape;
   SmallVector<bool> mayBeBounded;
+  bool isNamed = false; // the dimension of x that is not known
   for (auto [index, number] : llvm::enumerate(*wish)) {
     auto size = constantOf(node, number);
     bool copies = size && *size == 0 && !allowZero;
@@ -71,11 +149,14 @@ LogicalResult kerf::onnx_import::reshapeBounded(Node &node, bool allowZero) {
         return node.error("the shape copies a dimension that the input does "
                           "not have");
       size = shapeOf(x)[index];
+      isNamed |= bool(node.bounds.lengthOf(x, int64_t(index)));
     }
     // A length is that of the dimension of x that has it.
     for (const Bound &bound : node.bounds.of(x))
-      if (!size && areSameNumber(bound.length, number))
+      if (!size && areSameNumber(bound.length, number)) {
         size = shapeOf(x)[bound.dim];
+        isNamed = true;
+      }
     if (!size && !node.bounds.most(number)) { // reports it
       (void)node.constantIntegers(1);
       return failure();
@@ -94,11 +175,14 @@ LogicalResult kerf::onnx_import::reshapeBounded(Node &node, bool allowZero) {
   }
   if (open >= 0)
     shape[open] = known == 0 ? 0 : total / known;
+  if (open >= 0 && !isNamed)
+    if (auto group = openGroup(node, x, shape, open))
+      return node.set(reshapeIntoGroup(node, x, shape, *group));
   if (llvm::product_of(shape) != total)
     return node.unsupported(
         "operator Reshape of a tensor whose size is known only when the "
         "program runs to another number of elements",
-        "leave one size open (-1)");
+        open < 0 ? "leave one size open (-1)" : "");
   Value result = node.reshape(x, shape);
   if (!result)
     return node.fail();
@@ -153,10 +237,9 @@ LogicalResult kerf::onnx_import::expandBounded(Node &node) {
   return node.set(result);
 }
 
-/// `at` from 0 to `length`, where a negative one counts from there.
-static Value clamped(Node &node, Value at, Value length) {
+/// `at` from `least` to `length`, where a negative one counts from there.
+static Value clamped(Node &node, Value at, Value length, int64_t least = 0) {
   Type i64 = node.ops.getI64Type();
-  Value zero = node.scalar(0, i64);
   auto known = constantOf(node, at);
   if (known && *known < 0)
     at = node.add(
@@ -164,18 +247,21 @@ static Value clamped(Node &node, Value at, Value length) {
         node.scalar(double(std::max<int64_t>(*known, -(int64_t(1) << 47))),
                     i64));
   else if (!known && !node.bounds.most(at))
-    at = node.select(node.make<LessOp>({at, zero}), node.add(at, length), at);
-  return node.make<MinOp>({node.make<MaxOp>({at, zero}), length});
+    at = node.select(node.make<LessOp>({at, node.scalar(0, i64)}),
+                     node.add(at, length), at);
+  Value lowest = node.scalar(double(least), i64);
+  return node.make<MinOp>({node.make<MaxOp>({at, lowest}), length});
 }
 
-/// Elements [start, end) along an axis.
+/// Every `step`th element along an axis from `start` to `end`, which is
+/// excluded; a negative step goes backwards.
 static Value sliceBetween(Node &node, Value x, int64_t axis, Value start,
-                          Value end) {
+                          Value end, int64_t step) {
   Type i64 = node.ops.getI64Type();
   int64_t size = shapeOf(x)[axis];
   Value length = node.sizeOf(x, axis);
   auto first = constantOf(node, start), last = constantOf(node, end);
-  if (first && last && *first >= 0 && *last >= 0) {
+  if (step == 1 && first && last && *first >= 0 && *last >= 0) {
     int64_t from = std::min(*first, size), to = std::min(*last, size);
     if (from == 0 && to == size)
       return x;
@@ -184,7 +270,7 @@ static Value sliceBetween(Node &node, Value x, int64_t axis, Value start,
   }
   SmallVector<Bound> others(node.bounds.of(x));
   Value result;
-  if (first && *first == 0) {
+  if (step == 1 && first && *first == 0) {
     // The front of what there is: its places stay.
     length = last || !node.bounds.most(end) || *node.bounds.most(end) > size ||
                      node.bounds.lengthOf(x, axis)
@@ -199,12 +285,24 @@ static Value sliceBetween(Node &node, Value x, int64_t axis, Value start,
                                  node.i64s("sizes", sizes),
                                  node.i64s("strides", Integers(rank, 1))});
   } else {
-    Value from = clamped(node, start, length), to = clamped(node, end, length);
+    // Backwards from the last element at most, to what is before the first.
+    Value from = clamped(node, start, length),
+          to = clamped(node, end, length, step < 0 ? -1 : 0);
+    if (step < 0)
+      from = node.make<MinOp>({from, node.add(length, -1)});
     if (!from || !to)
       return {};
-    length = node.make<MaxOp>({node.sub(to, from), node.scalar(0, i64)});
-    Value place = node.make<MinOp>({node.add(node.iota(size, i64), from),
-                                    node.scalar(double(size - 1), i64)});
+    int64_t stride = std::abs(step);
+    length = step > 0 ? node.sub(to, from) : node.sub(from, to);
+    length = node.make<MaxOp>({length, node.scalar(0, i64)});
+    if (stride > 1)
+      length = node.dividedBy(node.add(length, double(stride - 1)), stride);
+    int64_t most = (size + stride - 1) / stride;
+    Value place = node.iota(std::max<int64_t>(most, 2), i64);
+    if (step != 1)
+      place = node.mul(place, double(step));
+    place = node.make<MaxOp>({node.add(place, from), node.scalar(0, i64)});
+    place = node.make<MinOp>({place, node.scalar(double(size - 1), i64)});
     result = node.gather(node.whole(x), place, axis);
   }
   if (!result || !length)
@@ -251,19 +349,22 @@ LogicalResult kerf::onnx_import::sliceBounded(Node &node) {
         areSameNumber(length, (*ends)[i]))
       continue; // all that there is
     bool isFixed = start && end && !length;
-    if (step != 1 && (!isFixed || step < 1))
-      return node.unsupported("operator Slice in steps along a dimension whose "
-                              "size is known only when the program runs");
+    if (step == 0)
+      return node.error("a step is 0");
     if (isFixed) { // as the sizes are
       int64_t size = shapeOf(x)[*axis];
-      auto at = [&](int64_t place) {
-        return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
+      int64_t lowest = step < 0 ? -1 : 0, stride = std::abs(step);
+      auto at = [&](int64_t place, int64_t least) {
+        place = place < 0 ? std::max(place, -size - 1) + size : place;
+        return std::clamp<int64_t>(place, least, size + lowest);
       };
-      int64_t from = at(*start), to = at(*end);
-      int64_t count = to <= from ? 0 : (to - from - 1) / step + 1;
+      int64_t from = at(*start, std::min<int64_t>(0, size + lowest)),
+              to = at(*end, lowest);
+      int64_t range = step < 0 ? from - to : to - from;
+      int64_t count = range <= 0 ? 0 : (range - 1) / stride + 1;
       x = node.slice(x, *axis, count ? from : 0, count, count > 1 ? step : 1);
     } else {
-      x = sliceBetween(node, x, *axis, (*starts)[i], (*ends)[i]);
+      x = sliceBetween(node, x, *axis, (*starts)[i], (*ends)[i], step);
     }
     if (!x)
       return node.fail();

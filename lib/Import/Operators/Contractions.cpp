@@ -135,6 +135,11 @@ static LogicalResult takeDiagonals(Node &node, std::string &term,
       ++first;
       continue;
     }
+    for (size_t dim : {first, second})
+      if (node.bounds.lengthOf(value, int64_t(dim)))
+        return node.unsupported("diagonal along a dimension whose size is "
+                                "known only when the program runs in operator "
+                                "Einsum");
     int64_t size = shapeOf(value)[first];
     if (shapeOf(value)[second] != size)
       return node.error(
@@ -220,6 +225,23 @@ static LogicalResult einsum(Node &node) {
     for (char label : terms[1])
       if (terms[0].find(label) == std::string::npos)
         right.push_back(label);
+    // Labels of one kind become one dimension for the product, and several
+    // again.
+    auto joinsComputed = [&](const std::string &term, Value value,
+                             const std::string &labels) {
+      auto isWide = [&](char label) { return sizeOf(term, value, label) != 1; };
+      return llvm::count_if(labels, isWide) > 1 &&
+             llvm::any_of(labels, [&](char label) {
+               return bool(
+                   node.bounds.lengthOf(value, int64_t(term.find(label))));
+             });
+    };
+    if (joinsComputed(terms[0], values[0], left) ||
+        joinsComputed(terms[1], values[1], right))
+      return node.unsupported(
+          "operator Einsum of several labels, one of them of a size that is "
+          "known only when the program runs, that are in one operand alone",
+          "one such label, or MatMul");
     auto sizes = [&](const std::string &term, Value value,
                      const std::string &labels) {
       SmallVector<int64_t> list;
