@@ -36,42 +36,36 @@ template <typename T> static void fillAs(void *data, int64_t count, T value) {
 }
 
 static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype,
-                      double value) {
+                      const SplatValue &value) {
   switch (dtype) {
   case KERF_F32:
-    return fillAs(data, count, static_cast<float>(value));
+    return fillAs(data, count, static_cast<float>(value.real));
   case KERF_F64:
-    return fillAs(data, count, value);
+    return fillAs(data, count, value.real);
   case KERF_F16:
-    return fillAs(data, count, halfBits(value));
+    return fillAs(data, count, halfBits(value.real));
   case KERF_BF16:
-    return fillAs(data, count, bfloatBits(value));
+    return fillAs(data, count, bfloatBits(value.real));
   case KERF_I8:
-    return fillAs(data, count,
-                  static_cast<int8_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<int8_t>(value.integer));
   case KERF_I16:
-    return fillAs(data, count,
-                  static_cast<int16_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<int16_t>(value.integer));
   case KERF_I32:
-    return fillAs(data, count,
-                  static_cast<int32_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<int32_t>(value.integer));
   case KERF_I64:
-    return fillAs(data, count, static_cast<int64_t>(value));
+    return fillAs(data, count, value.integer);
   case KERF_U8:
-    return fillAs(data, count,
-                  static_cast<uint8_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<uint8_t>(value.integer));
   case KERF_U16:
-    return fillAs(data, count,
-                  static_cast<uint16_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<uint16_t>(value.integer));
   case KERF_U32:
-    return fillAs(data, count,
-                  static_cast<uint32_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count, static_cast<uint32_t>(value.integer));
   case KERF_U64:
-    return fillAs(data, count, static_cast<uint64_t>(value));
+    return fillAs(data, count, static_cast<uint64_t>(value.integer));
   case KERF_BOOL:
-    return fillAs(data, count, static_cast<uint8_t>(value != 0));
+    return fillAs(data, count, static_cast<uint8_t>(value.integer != 0));
   default: // a code
-    return fillAs(data, count, static_cast<uint8_t>(value));
+    return fillAs(data, count, static_cast<uint8_t>(value.integer));
   }
 }
 
@@ -105,7 +99,7 @@ static void fill(const Parameter &p, const BoxCopy &box, void *data) {
   box.forEachRun([&](int64_t from, int64_t to) {
     for (int64_t i = 0; i < box.runBytes; i += bytes)
       fillSplat(static_cast<char *>(data) + to + i, 1, p.dtype,
-                values.at((from + i) / bytes));
+                {values.at((from + i) / bytes), 0});
   });
 }
 
@@ -123,7 +117,7 @@ ParameterStore::copy(int64_t index, const Source &source, Device &device) {
     forget(index);
   } else if (device.onHost()) {
     fill(p, box, memory->data);
-  } else if (p.source != Parameter::Splat || p.splat != 0) {
+  } else if (p.source != Parameter::Splat || !p.splat.isZero()) {
     std::vector<char> host(static_cast<size_t>(memory->bytes));
     fill(p, box, host.data());
     device.upload(host.data(), memory->data, memory->bytes);

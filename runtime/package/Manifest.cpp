@@ -19,18 +19,25 @@
 using namespace kerf::rt;
 
 namespace {
-double parseSplat(const JsonReader &in) {
-  if (in.raw().is_boolean())
-    return in.raw().get<bool>();
-  if (in.raw().is_string()) {
+SplatValue parseSplat(const JsonReader &in) {
+  const JsonReader::json &value = in.raw();
+  if (value.is_boolean())
+    return {double(value.get<bool>()), value.get<bool>()};
+  if (value.is_string()) {
     std::string text = in.string();
     double inf = std::numeric_limits<double>::infinity();
     if (text == "inf" || text == "-inf")
-      return text == "inf" ? inf : -inf;
+      return {text == "inf" ? inf : -inf, 0};
     if (text == "nan")
-      return std::nan("");
+      return {std::nan(""), 0};
   }
-  return in.number();
+  double number = in.number();
+  if (value.is_number_unsigned())
+    return {number, static_cast<int64_t>(value.get<uint64_t>())};
+  if (value.is_number_integer())
+    return {number, value.get<int64_t>()};
+  bool fits = number >= -0x1p63 && number < 0x1p63;
+  return {number, fits ? static_cast<int64_t>(number) : 0};
 }
 
 // Computed at load: no global shape, every rank has its own.

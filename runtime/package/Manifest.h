@@ -36,13 +36,21 @@ struct SeededValues {
   double first = 0, second = 1; ///< mean and deviation, or [low, high)
 };
 
+/// The number that all elements of a parameter are: as a float, and as an
+/// integer, since a double does not hold each of 64 bits.
+struct SplatValue {
+  double real = 0;
+  int64_t integer = 0;
+  bool isZero() const { return real == 0 && integer == 0; }
+};
+
 struct Parameter {
   enum Source { Tensor, External, Splat, Derived, Seeded };
   Source source = Splat;
   std::string name, tensor;
   int64_t externalFile = 0, externalOffset = 0;
   Shape externalShape;
-  double splat = 0;
+  SplatValue splat;
   SeededValues seeded;
   kerf_dtype_t dtype = KERF_F32;
   Shape globalShape, localShape;

@@ -2,7 +2,7 @@
 """compare.py FOUND EXPECTED [--rtol R] [--atol A]: two folders of .npy files.
 
 Every array of EXPECTED must stand in FOUND with its type and shape, and every
-element within atol + rtol |expected|. Prints a line for each; exit code 1 on a
+element within atol + rtol |expected|, integers and booleans exactly. Prints a line for each; exit code 1 on a
 difference.
 """
 import argparse
@@ -10,6 +10,10 @@ import pathlib
 import sys
 
 import numpy as np
+
+
+def is_exact(array):
+    return array.dtype.kind in "biu"
 
 
 def compare(found, expected, rtol, atol):
@@ -21,6 +25,8 @@ def compare(found, expected, rtol, atol):
     with np.errstate(invalid="ignore"):
         difference = np.abs(found.astype(np.float64) - expected.astype(np.float64))
     wrong = ~(difference <= atol + rtol * np.abs(expected.astype(np.float64)))
+    if is_exact(expected):
+        wrong = found != expected
     wrong &= ~((found == expected) | (np.isnan(found) & np.isnan(expected)))
     worst = np.unravel_index(np.argmax(np.where(np.isnan(difference), np.inf, difference)), expected.shape)
     text = (f"{expected.size} elements, largest difference {difference[worst]:.3g} at {[int(i) for i in worst]} "
@@ -37,11 +43,14 @@ def difference(found, expected, rtol, atol):
     a, b = found.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + rtol * np.abs(b))
+    if is_exact(expected):
+        fine = found == expected
     if np.all(fine):
         return ""
     at = tuple(int(i) for i in np.argwhere(~fine)[0])
+    shown = (str if is_exact(expected) else "{:.6g}".format)
     return (f"{int(np.sum(~fine))} of {fine.size} elements of {list(found.shape)}, the first at {list(at)} is "
-            f"{a[at]:.6g}, expected {b[at]:.6g}")
+            f"{shown(found[at])}, expected {shown(expected[at])}")
 
 
 def largest(array):
