@@ -88,8 +88,12 @@ FailureOr<Value> LossBuilder::findPrediction() {
     return b.widen(value);
   }
   std::string all = "'" + llvm::join(names, "', '") + "'";
-  if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
-    return step.request("option loss: expected " + spec.prediction +
+  // A loss written as an optimizer is, without parentheses.
+  StringRef word = StringRef(spec.prediction).take_while([](char c) {
+    return llvm::isAlnum(c) || c == '_';
+  });
+  if (word != kOutputLoss && findLoss(word))
+    return step.request("option loss: expected " + word +
                         "(OUTPUT,LABELS), with OUTPUT one of " + all);
   std::string close = closestName(spec.prediction, names);
   return step.request("option loss: the model has no output '" +

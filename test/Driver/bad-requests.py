@@ -92,6 +92,7 @@ PLAN = [  # name, arguments after the model, exit code, patterns
     ("machine-unknown", ["--devices=2", "--machine=abacus"], 2, ["abacus"]),
     ("machine-size", ["--devices=2", "--machine=h100-2"], 2, ["h100-2", "D is 1, 4 or 8"]),
     ("loss-alone", ["--train", "--loss=cross_entropy"], 2, [r"--loss: expected cross_entropy\(OUTPUT,LABELS\)"]),
+    ("loss-as-an-optimizer", ["--train", "--loss=cross_entropy,labels=labels"], 2, [r"--loss: expected cross_entropy\(OUTPUT,LABELS\)"]),
     ("machine-missing", ["--devices=2", f"--machine={OUT / 'none.json'}"], 2, ["none.json"]),
     ("machine-empty", ["--devices=2", f"--machine={machine}"], 2, ["machine.json"]),
     ("machine-syntax", ["--devices=2", f"--machine={written('broken.json', '{')}"], 2, ["broken.json"]),
