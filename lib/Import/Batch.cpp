@@ -3,10 +3,13 @@
 // ONNX does not say it. What the user says stands; then a dimension that the
 // exporter was told to call a batch, wherever it is (recurrent networks and
 // attention have the sequence first); then leading dimensions whose size is
-// open; then leading dimensions if all inputs have one size there.
+// open; then leading dimensions if all inputs have one size there. Where
+// leading dimensions differ, those of samples have the size with which all
+// outputs begin.
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
+#include "kerf/Interfaces/Bounded.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -80,4 +83,47 @@ void Importer::findBatch(ArrayRef<const Info *> arguments) {
           return input.name == name; // whether or not its sizes are known
         }))
       usage(name, "option batch-dim: model has no input of this name");
+}
+
+/// The size with which all outputs begin; none if there are several.
+static std::optional<int64_t> leadingSizeOfResults(func::FuncOp function) {
+  std::optional<int64_t> size;
+  Operation *end = function.getBody().front().getTerminator();
+  for (OpOperand &result : end->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(result.get().getType());
+    if (!type || type.getRank() == 0 ||
+        function.getResultAttr(result.getOperandNumber(), kBoundedAttr))
+      continue;
+    if (size && *size != type.getDimSize(0))
+      return std::nullopt;
+    size = type.getDimSize(0);
+  }
+  return size;
+}
+
+void Importer::settleBatch() {
+  if (!options.batchDims.empty())
+    return;
+  SmallVector<unsigned> told, leading;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto dim = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimAttr);
+    if (dim && dim.getInt() > 0)
+      return;
+    if (dim)
+      told.push_back(i);
+    if (rankOf(function.getArgument(i)) > 0)
+      leading.push_back(i);
+  }
+  auto sizeOf = [&](unsigned i) { return shapeOf(function.getArgument(i))[0]; };
+  ArrayRef<unsigned> candidates = told.empty() ? leading : told;
+  auto size = leadingSizeOfResults(function);
+  auto isOfSamples = [&](unsigned i) { return sizeOf(i) == size; };
+  if (!size || llvm::all_of(candidates, isOfSamples) ||
+      llvm::none_of(candidates, isOfSamples))
+    return;
+  for (unsigned i : candidates)
+    if (isOfSamples(i))
+      function.setArgAttr(i, kBatchDimAttr, ops.getI64IntegerAttr(0));
+    else
+      function.removeArgAttr(i, kBatchDimAttr);
 }

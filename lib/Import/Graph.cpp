@@ -24,7 +24,7 @@ using namespace kerf::onnx_import;
 using namespace mlir;
 
 static constexpr unsigned kMaxDepth = 32;
-static constexpr int64_t kMaxNodes = 300'000;
+static constexpr int64_t kMaxNodes = 1'000'000;
 
 static std::string nodeName(const onnx::NodeProto &proto, const Scope &scope,
                             int index) {
@@ -365,11 +365,23 @@ void Importer::importNodes(const Nodes &nodes, Scope &scope,
       continue;
     if (++nodesImported > kMaxNodes) {
       if (nodesImported == kMaxNodes + 1)
-        refuse("", "model expands to more than " + Twine(kMaxNodes) + " nodes");
+        refuseSize(scope.prefix);
       return;
     }
     importNode(nodes[index], scope, nodeName(nodes[index], scope, index));
   }
+}
+
+/// Says which loop it is that makes the model too large.
+void Importer::refuseSize(StringRef prefix) {
+  StringRef loop = prefix.take_until([](char c) { return c == '/'; });
+  refuse(loop, "the model has more than " + Twine(kMaxNodes) +
+                   " nodes when each iteration of its loops and each call of "
+                   "its functions is written out");
+  report.issues.back().notes.push_back(
+      "a loop over the samples (nn.EmbeddingBag of PyTorch's exporter is one) "
+      "has as many iterations as the batch: take a smaller one, or "
+      "nn.Embedding and a sum over the bag");
 }
 
 void Importer::defineOutputs(const onnx::NodeProto &proto,
@@ -520,7 +532,7 @@ void Importer::importCall(const onnx::NodeProto &proto,
     const std::string &output = called.output(index);
     auto value = inner.lookup(output);
     bool isWanted = index < proto.output_size() && !proto.output(index).empty();
-    if (!value && isWanted)
+    if (!value && isWanted && nodesImported <= kMaxNodes)
       refuse(name, "output \"" + output + "\" of function " + called.name() +
                        " is not defined by any of its nodes");
     values.push_back(value.value_or(Value()));
@@ -553,7 +565,7 @@ LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
   importNodes(graph.node(), inner, names);
   for (StringRef name : names) {
     auto value = inner.lookup(name);
-    if (!value && !initializers.count(name))
+    if (!value && !initializers.count(name) && nodesImported <= kMaxNodes)
       refuse(prefix, "subgraph output \"" + name + "\" is not defined");
     results.push_back(value.value_or(Value()));
   }

@@ -552,6 +552,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   importNodes(graph.node(), scope, results);
   if (!finish(graph, scope))
     return failure();
+  settleBatch();
   if (failed(verify(*module)))
     return failure();
   markCopies();

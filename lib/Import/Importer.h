@@ -98,10 +98,14 @@ private:
   bool importInputs(const onnx::GraphProto &graph, Scope &scope);
   /// Names arguments, and the dimension of each that counts samples.
   void findBatch(llvm::ArrayRef<const onnx::ValueInfoProto *> arguments);
+  /// The same of inputs that begin with different sizes, once the sizes of
+  /// outputs are known. What the user or a name says stays.
+  void settleBatch();
   bool bindConstants();
   void importInitializers(const onnx::GraphProto &graph, Scope &scope);
   void importNodes(const Nodes &nodes, Scope &scope,
                    llvm::ArrayRef<llvm::StringRef> results);
+  void refuseSize(llvm::StringRef prefix);
   bool checkNames(const Nodes &nodes, const Scope &scope);
   void importNode(const onnx::NodeProto &proto, Scope &scope,
                   llvm::StringRef name);

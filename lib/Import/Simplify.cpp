@@ -28,6 +28,10 @@ LogicalResult kerf::simplifyModule(ModuleOp module) {
     IRRewriter rewriter(module.getContext());
     DominanceInfo dominance(module);
     eliminateCommonSubExpressions(rewriter, dominance, module);
+    if (round == 0)
+      for (auto function : module.getOps<func::FuncOp>())
+        for (Block &block : function.getBody())
+          nn::joinAlikeParts(block);
     RewritePatternSet patterns(module.getContext());
     nn::populateSimplifyPatterns(patterns);
     GreedyRewriteConfig config;

@@ -84,6 +84,29 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
     notes.push_back("padding, computed and thrown away: " + text);
 }
 
+/// No input is known to hold samples: what is cut as the batch then is the
+/// leading dimension of the first one, and those of its size (BatchAnalysis).
+static void noteGuessedBatch(func::FuncOp function, const dist::Mesh &mesh,
+                             std::vector<std::string> &notes) {
+  std::string first;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    if (function.getArgAttr(i, kBatchDimAttr))
+      return;
+    auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    if (first.empty() && name && type && type.getRank() > 0)
+      first = name.str();
+  }
+  bool isCut = llvm::any_of(mesh.axes, [](const dist::MeshAxis &axis) {
+    return axis.size > 1 && (axis.isTime || axis.name == "dp");
+  });
+  if (isCut && !first.empty())
+    notes.push_back("dimension 0 of \"" + first +
+                    "\" is taken for the batch: inputs and outputs begin with "
+                    "different sizes (option batch-dim " +
+                    first + "=-1: it has no samples)");
+}
+
 std::vector<std::string> kerf::planNotes(ModuleOp module) {
   std::vector<std::string> notes;
   auto function = dist::findEntry(module);
@@ -117,6 +140,7 @@ std::vector<std::string> kerf::planNotes(ModuleOp module) {
                       std::to_string(axis.size / count) +
                       " each compute the same");
   }
+  noteGuessedBatch(function, mesh, notes);
   notePadding(function, mesh, notes);
   return notes;
 }

@@ -94,6 +94,30 @@ for name, sizes, options, expected in (
         ("given", [[5, "batch"], [2, "batch"]], ("--batch-dim", "i0=0", "--batch-dim", "i1=-1"), [0, None])):
     found = dimensions(name, sizes, *options)
     checks.expect(name, found == expected, f"{found}, expected {expected}")
+# Where inputs begin with different sizes, samples are what all outputs begin with; the order of inputs does not matter.
+for name, kinds in (("graph", "xa"), ("graph first", "ax")):
+    for nodes, graphs in ((6, 4), ("nodes", "graphs")):
+        shapes = {"x": [graphs, nodes, 3], "a": [nodes, nodes]}
+        path = save(f"{name} {nodes}", [helper.make_node("MatMul", ["a", "x"], ["y"])],
+                    [(each, TensorProto.FLOAT, shapes[each]) for each in kinds], [("y", TensorProto.FLOAT, None)])
+        dims = [] if nodes == 6 else ["--dim=nodes=6", "--dim=graphs=4"]
+        text = kerf("compile", path, *dims, "--devices=1", "--stop-after=import")
+        marked = re.findall(r'kerf\.batch_dim = 0 : i64, kerf\.name = "(\w)"', text)
+        checks.expect(f"{name} {nodes}", marked == ["x"], text[:600])
+        told = kerf("plan", path, *dims, "--devices=2", "--mesh=dp=2", "--objective=volume", "-q", "-o", out / "plan.json")
+        sent = json.loads((out / "plan.json").read_text())["communication"]["bytes_per_rank"]
+        checks.expect(f"{name} {nodes}, cut", sent == 0, f"sends {sent}")
+# Where they say nothing either, what dp cuts is said.
+path = save("guessed", [helper.make_node("MatMul", ["a", "x"], ["y"])],
+            [("a", TensorProto.FLOAT, [8, 6]), ("x", TensorProto.FLOAT, [4, 6, 2]), ("z", TensorProto.FLOAT, [8])],
+            [("y", TensorProto.FLOAT, [4, 8, 2]), ("z2", TensorProto.FLOAT, [8])][:1])
+graph = onnx.load(path)
+graph.graph.node.append(helper.make_node("Neg", ["z"], ["z2"]))
+graph.graph.output.append(helper.make_tensor_value_info("z2", TensorProto.FLOAT, [8]))
+onnx.save(graph, path)
+guessed = kerf_tests.kerf("plan", path, "--devices=2", "--mesh=dp=2")
+checks.expect("guessed", 'note: dimension 0 of "a" is taken for the batch' in guessed.stderr and "--batch-dim a=-1" in guessed.stderr,
+              guessed.stderr)
 # An input whose sizes are open is an input.
 inspected = kerf("inspect", save("unbound", [helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["seq", "batch"])],
                                  [("y", TensorProto.FLOAT, ["seq", "batch"])]), "--batch-dim", "x=1")

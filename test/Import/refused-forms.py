@@ -42,11 +42,11 @@ for name, nodes, said, form in (
         ("values", [*PLACES, node("Hardmax", ["f"], ["y"], name="h")],
          "operator Hardmax of a tensor whose size is known only when the program runs", "operators that go element by element"),
         ("rows", [*PLACES, node("Transpose", ["f"], ["t"]), node("Reshape", ["t", "open"], ["y"], name="r")],
-         "operator Reshape that puts elements whose number is known only when the program runs into a dimension of 2", "must be the open one"),
+         "operator Reshape that puts elements whose number is known only when the program runs into a dimension of 6", "must be the open one"),
         ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode",
          r"exported in training form: to run it, export it in inference form \(model.eval\(\) in PyTorch\) or give --as-inference; "),
         ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
-    extra = {"training": [numpy_helper.from_array(np.array(True), "t")], "rows": [numpy_helper.from_array(np.array([2, -1]), "open")]}.get(name, [])
+    extra = {"training": [numpy_helper.from_array(np.array(True), "t")], "rows": [numpy_helper.from_array(np.array([6, 2]), "open")]}.get(name, [])
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
                  [f"{said}.* is not supported", f"note: .*{form}"])
 # What reads across a dimension whose size is computed: the node says which, and who made it.

@@ -27,6 +27,20 @@ for mode, frame, size, ratio, scale in product(("avg", "max"), ("half_pixel", "o
         "RoiAlign", g.x(2, 3, 8, 10), g.given(REGIONS), g.const(IMAGES), mode=m, coordinate_transformation_mode=f,
         output_height=s[0], output_width=s[1], sampling_ratio=r, spatial_scale=c))
 
+# Bags of rows, reduced one after the other, as PyTorch's exporter writes EmbeddingBag; the last mean is a division.
+def bags(g, how):
+    x, parts = g.x(12, 5), []
+    for i in range(4):
+        rows = g.op("Slice", x, g.ints(3 * i), g.ints(3 * i + 3), g.ints(0))
+        last = how == "ReduceMean" and i == 3
+        row = g.op("ReduceSum" if last else how, rows, g.ints(0), keepdims=1)
+        parts.append(g.op("Div", row, g.const(3.0)) if last else row)
+    return g.MatMul(g.op("Concat", *parts, axis=0), g.c(5, 4))
+
+
+for how in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2"):
+    suite.case(f"bags {how}", lambda g, h=how: bags(g, h))
+
 for kernel, group, offsets, masked, more in product(((1, 1), (2, 3)), (1, 2), (1, 2), (False, True), ({}, {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]})):
     def deformed(g, kernel=kernel, group=group, offsets=offsets, masked=masked, more=more):
         sizes, taps = (7, 9), kernel[0] * kernel[1]

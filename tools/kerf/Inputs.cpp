@@ -291,10 +291,22 @@ void kerf::tool::takeData(Options &options) {
   // How many samples a step takes is not for the data to say, wherever else the
   // model has that size.
   std::set<std::string> batches;
-  for (const rt::InputSpec &spec : *specs)
+  std::set<std::string> inner; // no samples have a size that is also inside
+  bool isNamed = false;
+  for (const rt::InputSpec &spec : *specs) {
+    isNamed |= llvm::any_of(spec.symbols, namesBatch);
+    if (!spec.symbols.empty())
+      inner.insert(spec.symbols.begin() + 1, spec.symbols.end());
+  }
+  auto shared = compilationOptions(options).import.batchDims;
+  for (const rt::InputSpec &spec : *specs) {
+    auto said = shared.find(spec.name);
+    bool isShared = said != shared.end() && said->second < 0;
     for (size_t d = 0; d < spec.shape.size(); ++d)
-      if (d == 0 || namesBatch(spec.symbols[d]))
+      if ((d == 0 && !isNamed && !isShared && !inner.count(spec.symbols[d])) ||
+          namesBatch(spec.symbols[d]))
         batches.insert(spec.symbols[d]);
+  }
   bool isOpen = false;
   for (rt::InputSpec &spec : *specs)
     for (size_t d = 1; d < spec.shape.size(); ++d)

@@ -116,6 +116,15 @@ static void bindSizes(Options &options, const ImportReport &report) {
         }))
       options.dims.push_back(dim.symbol + "=" + std::to_string(size));
   };
+  bool isNamed = llvm::any_of(report.inputs, [](const ModelValue &input) {
+    return !input.dims.empty() && namesBatch(input.dims[0].symbol);
+  });
+  // A size that inputs have behind the first dimension, too, is none of
+  // samples.
+  std::set<std::string> inner;
+  for (const ModelValue &input : report.inputs)
+    for (size_t dim = 1; dim < input.dims.size(); ++dim)
+      inner.insert(input.dims[dim].symbol);
   for (const ModelValue &input : report.inputs) {
     if (isSaidToBeShared(import, input.name))
       continue;
@@ -123,7 +132,9 @@ static void bindSizes(Options &options, const ImportReport &report) {
       if (namesBatch(input.dims[dim].symbol) &&
           !namesBatch(input.dims[0].symbol))
         refuseBatch(input.name, dim);
-    if (!input.dims.empty())
+    if (!input.dims.empty() &&
+        (input.dims[0].symbol.empty() || namesBatch(input.dims[0].symbol) ||
+         (!isNamed && !inner.count(input.dims[0].symbol))))
       bind(input.dims[0], options.batchSize, "--batch-size", input.name,
            /*isLeading=*/true);
     if (input.dims.size() == 2)
@@ -155,12 +166,28 @@ Model::Model(Options &options) {
                     {}};
   require(*compilation, outcome);
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  // An input that does not begin with the samples of the others is the same in
+  // every step, which must be said.
+  std::optional<int64_t> samples;
+  for (unsigned i = 0; i < main.getNumArguments() && !samples; ++i)
+    if (auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr))
+      samples = llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i])
+                    .getDimSize(static_cast<unsigned>(dim.getInt()));
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
     if (!dim) {
       auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str();
+      auto shape =
+          llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i])
+              .getShape();
       if (isSaidToBeShared(compilationOptions(options).import, name))
         sharedInputs.push_back(name);
+      else if (samples && !shape.empty() && shape[0] != *samples)
+        throw Failure{kUsage,
+                      options.model + ": input \"" + name + "\" begins with " +
+                          std::to_string(shape[0]) + ", the batch is " +
+                          std::to_string(*samples),
+                      {hintOnShared(name, shape[0]).back()}};
       continue;
     }
     if (dim.getInt() > 0)

@@ -12,6 +12,7 @@ def SimplifyImport : Pass<"kerf-simplify-import", "::mlir::ModuleOp"> {
     * transposes around convolutions have cancelled, others sit in matmul's flags;
     * reshapes that flatten for a product and undo it are gone;
     * layer_norm, rms_norm, gelu and softmax are whole;
+    * what loops compute alike of one group of rows after the other is computed of all at once;
     * slices of a product with a weight are products with views of the weight
       (fused projections apart).
 

@@ -163,10 +163,13 @@ static constexpr int64_t kMaxIterations = 4096;
 static constexpr int64_t kManyIterations = 1024;
 
 static LogicalResult tooMany(Node &node, int64_t count) {
-  return node.unsupported("operator " + node.proto.op_type() +
-                              " of more than " + Twine(kMaxIterations) +
-                              " iterations",
-                          Twine(count).str());
+  return node.unsupported(
+      "operator " + node.proto.op_type() + " of more than " +
+          Twine(kMaxIterations) + " iterations",
+      (Twine(count) + " are written out; any number is taken of a body "
+                      "that carries no sequence and no size that changes "
+                      "(docs/Import.md)")
+          .str());
 }
 
 static LogicalResult importIteration(Node &node, const onnx::GraphProto &body,

@@ -24,6 +24,10 @@ void populateRecognitionPatterns(mlir::RewritePatternSet &patterns);
 void populateGatherPatterns(mlir::RewritePatternSet &patterns);
 /// All of the above.
 void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
+/// Concats of what is computed alike of rows that lie behind each other (loops
+/// that import has written out) become one computation along one more
+/// dimension; returns how many. Linear in the ops.
+int64_t joinAlikeParts(mlir::Block &block);
 
 /// Which attentions a target has as one call (nn.attention).
 struct AttentionForms {
