@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
 
+#include "kerf/Import/State.h"
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
@@ -48,4 +50,33 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
                   "one, or export the model again with the dimension open in "
                   "inputs and outputs (torch.onnx.export: dynamic_axes, or "
                   "dynamic_shapes with dynamo=True)");
+}
+
+std::vector<std::string>
+kerf::onnx_import::notesOnOpenSizes(const onnx::GraphProto &graph) {
+  StateOptions exporters;
+  exporters.automatic = true;
+  std::vector<std::string> inputs, outputs;
+  for (const auto &input : graph.input())
+    inputs.push_back(input.name());
+  for (const auto &output : graph.output())
+    outputs.push_back(output.name());
+  std::vector<StatePair> pairs = findStatePairs(exporters, inputs, outputs);
+  if (pairs.empty())
+    return {};
+  return {"\"" + pairs.front().input +
+          "\" is a cache: option cache-length=POSITIONS binds all sizes of a "
+          "decoder's steps"};
+}
+
+/// Says which loop it is that makes the model too large.
+void Importer::refuseSize(StringRef prefix) {
+  StringRef loop = prefix.take_until([](char c) { return c == '/'; });
+  refuse(loop, "the model has more than " + Twine(kMaxNodes) +
+                   " nodes when each iteration of its loops and each call of "
+                   "its functions is written out");
+  report.issues.back().notes.push_back(
+      "a loop over the samples (nn.EmbeddingBag of PyTorch's exporter is one) "
+      "has as many iterations as the batch: take a smaller one, or "
+      "nn.Embedding and a sum over the bag");
 }

@@ -24,7 +24,6 @@ using namespace kerf::onnx_import;
 using namespace mlir;
 
 static constexpr unsigned kMaxDepth = 32;
-static constexpr int64_t kMaxNodes = 1'000'000;
 
 static std::string nodeName(const onnx::NodeProto &proto, const Scope &scope,
                             int index) {
@@ -208,11 +207,9 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     for (const std::string &symbol : report.unboundDims)
       flags += " option dim " + symbol + "=SIZE";
     report.issues.push_back(
-        {ImportIssue::Kind::OpenSize,
-         "",
+        {ImportIssue::Kind::OpenSize, "",
          "symbolic dimensions are not bound: bind them with" + flags,
-         {},
-         ""});
+         notesOnOpenSizes(graph), ""});
   }
   function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
 
@@ -370,18 +367,6 @@ void Importer::importNodes(const Nodes &nodes, Scope &scope,
     }
     importNode(nodes[index], scope, nodeName(nodes[index], scope, index));
   }
-}
-
-/// Says which loop it is that makes the model too large.
-void Importer::refuseSize(StringRef prefix) {
-  StringRef loop = prefix.take_until([](char c) { return c == '/'; });
-  refuse(loop, "the model has more than " + Twine(kMaxNodes) +
-                   " nodes when each iteration of its loops and each call of "
-                   "its functions is written out");
-  report.issues.back().notes.push_back(
-      "a loop over the samples (nn.EmbeddingBag of PyTorch's exporter is one) "
-      "has as many iterations as the batch: take a smaller one, or "
-      "nn.Embedding and a sum over the bag");
 }
 
 void Importer::defineOutputs(const onnx::NodeProto &proto,

@@ -590,8 +590,9 @@ FailureOr<OwningOpRef<ModuleOp>> kerf::importOnnx(MLIRContext &context,
                                                   const ImportOptions &options,
                                                   ImportReport &report) {
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
-  auto imported = Importer(context, options, report).run(path);
-  if (failed(imported))
+  Importer importer(context, options, report);
+  auto imported = importer.run(path);
+  if (failed(imported) && !importer.isTooLarge())
     noteFixedSizes(context, path, options, report);
   return imported;
 }

@@ -27,6 +27,7 @@ public:
            ImportReport &report);
 
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run(llvm::StringRef path);
+  bool isTooLarge() const { return nodesImported > kMaxNodes; }
 
   mlir::OpBuilder ops;
   Bounds bounds;
@@ -105,6 +106,7 @@ private:
   void importInitializers(const onnx::GraphProto &graph, Scope &scope);
   void importNodes(const Nodes &nodes, Scope &scope,
                    llvm::ArrayRef<llvm::StringRef> results);
+  /// Refuses a model of more than kMaxNodes, by the loop or call that it is in.
   void refuseSize(llvm::StringRef prefix);
   bool checkNames(const Nodes &nodes, const Scope &scope);
   void importNode(const onnx::NodeProto &proto, Scope &scope,
@@ -148,6 +150,7 @@ private:
   std::vector<std::unique_ptr<mlir::Region>> bodies;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;
+  static constexpr int64_t kMaxNodes = 1'000'000;
   int64_t nodesImported = 0;
   unsigned depth = 0;
 };
@@ -159,6 +162,8 @@ llvm::SmallVector<mlir::BlockArgument> steeringInputs(mlir::Value value);
 
 /// Behind an import that failed: notes the sizes of `options` that what is
 /// wrong depends on, and what helps where an export has fixed them.
+/// What binds the open sizes of a decoder that was exported with its cache.
+std::vector<std::string> notesOnOpenSizes(const onnx::GraphProto &graph);
 void noteFixedSizes(mlir::MLIRContext &context, llvm::StringRef path,
                     const ImportOptions &options, ImportReport &report);
 

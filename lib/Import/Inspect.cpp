@@ -130,7 +130,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   // Only an imported module tells which constants are parameters.
   if (!report.unboundDims.empty())
     stream << "parameters are counted once these dimensions are bound\n";
-  else {
+  else if (module) {
     stream << "parameters " << report.numParameters
            << (report.numParameters == 1 ? " tensor, " : " tensors, ")
            << report.parameterElements

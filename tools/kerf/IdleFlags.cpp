@@ -70,6 +70,14 @@ static void refuseSeed(const Options &o, int (*command)(const Options &)) {
     refuse("--seed: no id is drawn at --temperature=0, the default");
 }
 
+static void refuseDrawing(const Options &o) {
+  for (auto [isGiven, flag] :
+       {std::pair(o.topK != 0, "--top-k"), std::pair(o.topP != 1, "--top-p")})
+    if (isGiven && o.temperature == 0)
+      refuse(std::string(flag) +
+             ": no id is drawn at --temperature=0, the default");
+}
+
 void kerf::tool::refuseIdle(const Options &o, int (*command)(const Options &)) {
   refuseForGpus(o);
   if (o.train || command == train)
@@ -77,6 +85,7 @@ void kerf::tool::refuseIdle(const Options &o, int (*command)(const Options &)) {
   else
     refuseForTraining(o);
   refuseSeed(o, command);
+  refuseDrawing(o);
   if (o.costModel != "ring" && o.objective != "volume" && o.planFile.empty())
     refuse("--cost-model is of --objective=volume, which counts bytes by it");
   if (o.referenceSecondsGiven && (o.reference != "auto" || !o.expected.empty()))

@@ -201,15 +201,14 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   auto [firstHead, secondHead] = headsOf(a, b);
   Table table(out, a, b, firstHead, secondHead);
   // Exporters give graphs of all models one name.
-  auto modelText = [&](const Document &document) {
-    const json::Object *model = document.root.getObject("model");
-    std::string text = textAt(model, "name");
-    if (a.isPlan() && b.isPlan())
-      text += ", " + formatCount(numberAt(model, {"parameters"})) +
-              " parameters, " + formatFlops(numberAt(model, {"flops"}));
-    return text;
+  auto graphOf = [](const Document &document) {
+    return textAt(document.root.getObject("model"), "name");
   };
-  table.text("model", modelText(a), modelText(b));
+  table.text("graph", graphOf(a), graphOf(b));
+  if (a.isPlan() && b.isPlan()) {
+    table.number("parameters", {"model", "parameters"}, formatCount);
+    table.number("FLOPs of a step", {"model", "flops"}, formatFlops);
+  }
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
   if (a.isPlan() && b.isPlan()) {

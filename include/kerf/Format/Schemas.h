@@ -83,6 +83,8 @@ inline SchemaMatch matchSchema(const Schema &schema, std::string_view found) {
 /// says it: `is "kerf.plan/2", newer than ...`. Empty for the reader's own.
 inline std::string schemaMismatch(const Schema &schema,
                                   std::string_view found) {
+  if (found.empty())
+    return "is missing, expected \"" + schema.text() + "\"";
   std::string said = "is \"" + std::string(found) + "\"";
   switch (matchSchema(schema, found)) {
   case SchemaMatch::Same:

@@ -192,8 +192,8 @@ LogicalResult Reader::readMesh() {
 }
 
 static constexpr char kOtherModel[] =
-    "; it is a plan of another model, or of another loss, optimizer or form of "
-    "this one (as fused attention is)";
+    "; it is a plan of another model, or of other sizes, another loss, "
+    "optimizer or form of this one (as fused attention is)";
 
 FailureOr<dist::ShardingAttr>
 Reader::readSharding(StringRef name, std::optional<StringRef> text,
