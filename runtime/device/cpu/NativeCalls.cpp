@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "NativeCalls.h"
+#include "GreedySuppress.h"
+#include "RankedKeys.h"
 
 #include <algorithm>
 #include <cstring>
@@ -197,6 +199,7 @@ private:
 
 // An iteration is a row. The best so far are a heap in the result, with the
 // last of them on top, and are sorted in the end: n log k steps, no scratch.
+// Where many of many elements of 32 bits are wanted they are sorted by digits.
 template <typename T> class TopK : public NativeCall {
 public:
   TopK(const LibraryDesc &given, Device &device) : NativeCall(given, device) {
@@ -207,9 +210,16 @@ public:
 private:
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
+    std::vector<RankedKey> keys, scratch;
     for (int64_t o = begin; o < end; ++o) {
       const T *x = pointerOf<T>(desc.lhs, buffers) + o * desc.rows;
       int64_t *best = pointerOf<int64_t>(desc.dst, buffers) + o * desc.count;
+      if constexpr (sizeof(T) == sizeof(uint32_t))
+        if (desc.count > 512 && desc.count > desc.rows / 32 &&
+            desc.rows <= UINT32_MAX) {
+          sort(x, best, keys, scratch);
+          continue;
+        }
       if (desc.smallest)
         select(best, [x](int64_t a, int64_t b) {
           return follows(x[b], x[a]) || (!follows(x[a], x[b]) && a < b);
@@ -219,6 +229,18 @@ private:
           return follows(x[a], x[b]) || (!follows(x[b], x[a]) && a < b);
         });
     }
+  }
+
+  void sort(const T *x, int64_t *best, std::vector<RankedKey> &keys,
+            std::vector<RankedKey> &scratch) const {
+    keys.resize(static_cast<size_t>(desc.rows));
+    for (int64_t i = 0; i < desc.rows; ++i) {
+      uint32_t rank = rankOf(x[i]);
+      keys[i] = keyOf(desc.smallest ? ~rank : rank, static_cast<uint32_t>(i));
+    }
+    sortKeys(keys.data(), keys.size(), scratch);
+    for (int64_t i = 0; i < desc.count; ++i)
+      best[i] = placeOf(keys[i]);
   }
 
   /// a > b, where NaN is larger than every number.
@@ -243,62 +265,27 @@ private:
 // Boxes that no better one overlaps
 //===----------------------------------------------------------------------===//
 
-// An iteration is a row. Each candidate is held against those that are kept so
-// far, as ONNX Runtime does: the boxes of a row are its own, so nothing else
-// needs to be looked at.
+// An iteration is a row, of a class of a sample; classes share boxes.
 class GreedySuppress : public NativeCall {
 public:
   GreedySuppress(const LibraryDesc &given, Device &device)
       : NativeCall(given, device) {
-    iterations = desc.rows ? desc.outer : 0;
+    iterations = desc.count ? desc.outer * desc.inner : 0;
     grain = std::max<int64_t>(1, (1 << 10) / std::max<int64_t>(desc.rows, 1));
   }
 
 private:
-  struct Box {
-    float y0, x0, y1, x1, area;
-  };
-
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
-    const float *boxes = pointerOf<float>(desc.lhs, buffers);
-    const auto *candidates = pointerOf<uint8_t>(desc.rhs, buffers);
-    float threshold = *pointerOf<float>(desc.bias, buffers);
-    auto *dst = pointerOf<uint8_t>(desc.dst, buffers);
-    std::vector<Box> kept;
-    for (int64_t o = begin; o < end; ++o) {
-      kept.clear();
-      for (int64_t i = o * desc.rows; i < (o + 1) * desc.rows; ++i) {
-        dst[i] = 0;
-        if (!candidates[i])
-          continue;
-        const float *at = boxes + 4 * i;
-        Box box{std::min(at[0], at[2]), std::min(at[1], at[3]),
-                std::max(at[0], at[2]), std::max(at[1], at[3]), 0};
-        box.area = area(box.y1 - box.y0, box.x1 - box.x0);
-        dst[i] = std::none_of(kept.begin(), kept.end(), [&](const Box &better) {
-          return overlap(better, box, threshold);
-        });
-        if (dst[i])
-          kept.push_back(box);
-      }
-    }
-  }
-
-  // Products are rounded before they are added, as in ONNX Runtime: whether a
-  // box is just over the threshold depends on it.
-  static float area(float height, float width) {
-    volatile float product = width * height;
-    return product;
-  }
-
-  static bool overlap(const Box &a, const Box &b, float threshold) {
-    float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0),
-          width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-    if (!(height > 0 && width > 0 && a.area > 0 && b.area > 0))
-      return false;
-    float common = area(height, width), both = a.area + b.area - common;
-    return common > 0 && both > 0 && common / both > threshold;
+    SuppressRow row(desc.rows, desc.count,
+                    *pointerOf<float>(desc.bias, buffers),
+                    *pointerOf<int64_t>(desc.most, buffers));
+    const float *boxes = pointerOf<float>(desc.lhs, buffers),
+                *scores = pointerOf<float>(desc.rhs, buffers);
+    int64_t *dst = pointerOf<int64_t>(desc.dst, buffers);
+    for (int64_t o = begin; o < end; ++o)
+      row.run(boxes + o / desc.inner * desc.rows * 4, scores + o * desc.rows,
+              dst + o * desc.count);
   }
 };
 
