@@ -96,7 +96,8 @@ def NN_GreedySuppressOp : NN_RuleOp<"greedy_suppress", [NN_Infer, NN_Gradient]> 
     Nothing is differentiated through the choice.
 
     ```mlir
-    %r = nn.greedy_suppress 3 of %b, %s threshold %t most %m : (tensor<2x5x4xf32>, tensor<2x7x5xf32>, tensor<f32>, tensor<i64>) -> tensor<2x7x3xi64>
+    %r = nn.greedy_suppress 3 of %b, %s threshold %t most %m
+        : (tensor<2x5x4xf32>, tensor<2x7x5xf32>, tensor<f32>, tensor<i64>) -> tensor<2x7x3xi64>
     ```
 
     C1: `boxes` are `[a..., n, 4]` and `scores` `[a..., c, n]`. C2: `count` is at

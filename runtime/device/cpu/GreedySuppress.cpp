@@ -74,13 +74,7 @@ const Overlaps anyOverlaps = overlaps;
 
 } // namespace
 
-SuppressRow::SuppressRow(int64_t rows, int64_t count, float threshold,
-                         int64_t most)
-    : rows(rows), count(count),
-      most(std::clamp<int64_t>(most, 0, std::min(rows, count))),
-      threshold(threshold) {}
-
-bool SuppressRow::offer(const float *corners) {
+bool Suppressor::offer(const float *corners, float threshold) {
   Box box{lower(corners[0], corners[2]), lower(corners[1], corners[3]),
           larger(corners[0], corners[2]), larger(corners[1], corners[3]), 0};
   box.area = (box.x1 - box.x0) * (box.y1 - box.y0);
@@ -106,8 +100,10 @@ bool SuppressRow::offer(const float *corners) {
   return true;
 }
 
-void SuppressRow::run(const float *boxes, const float *scores,
-                      int64_t *chosen) {
+void Suppressor::run(const Limits &limits, const float *boxes,
+                     const float *scores, int64_t *chosen) {
+  int64_t rows = limits.rows, count = limits.count;
+  int64_t most = std::clamp<int64_t>(limits.most, 0, std::min(rows, count));
   // How many candidates have each value of the upper bits of their rank. NaN
   // has the largest, which no number has.
   constexpr uint32_t kNaN = kSteps - 1;
@@ -136,9 +132,9 @@ void SuppressRow::run(const float *boxes, const float *scores,
       front[size] = keys[i];
       size += step >= low && step < high;
     }
-    sortKeys(front.data(), size, scratch);
+    sorter.sort(front.data(), size);
     for (size_t i = 0; i < size && numKept < most; ++i)
-      if (offer(boxes + 4 * placeOf(front[i])))
+      if (offer(boxes + 4 * placeOf(front[i]), limits.threshold))
         chosen[numKept - 1] = placeOf(front[i]);
   }
   std::fill(chosen + numKept, chosen + count, -1);

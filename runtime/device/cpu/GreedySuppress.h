@@ -6,21 +6,24 @@
 
 namespace kerf::rt {
 
-/// Chooses among the boxes of one row; see docs/Package.md. Objects keep their
-/// memory from row to row; each belongs to one thread.
-class SuppressRow {
+/// Chooses among the boxes of a class; see docs/Package.md. Keeps its memory
+/// from one class to the next; each belongs to one thread.
+class Suppressor {
 public:
-  SuppressRow(int64_t rows, int64_t count, float threshold, int64_t most);
+  struct Limits {
+    int64_t rows, count, most;
+    float threshold;
+  };
 
   /// `boxes` [rows, 4], `scores` [rows], `chosen` [count].
-  void run(const float *boxes, const float *scores, int64_t *chosen);
+  void run(const Limits &limits, const float *boxes, const float *scores,
+           int64_t *chosen);
 
 private:
-  bool offer(const float *corners);
+  bool offer(const float *corners, float threshold);
 
-  int64_t rows, count, most;
-  float threshold;
-  std::vector<RankedKey> keys, front, scratch;
+  KeySorter sorter;
+  std::vector<RankedKey> keys, front;
   std::vector<uint32_t> counters;
   /// Of those that are kept: the lower corner, the upper one and the area, each
   /// in a row of its own with places up to a whole number of blocks.

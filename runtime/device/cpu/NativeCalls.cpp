@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 using namespace kerf::rt;
@@ -52,6 +54,41 @@ protected:
   LibraryDesc desc;
   Device &device;
   int64_t iterations = 0, grain = 1;
+};
+
+/// What threads work with, kept from step to step.
+template <typename T> class Pool {
+public:
+  /// One of them, while it lives.
+  class Lease {
+  public:
+    explicit Lease(Pool &pool) : pool(pool), item(pool.take()) {}
+    Lease(const Lease &) = delete;
+    ~Lease() { pool.give(std::move(item)); }
+    T &operator*() const { return *item; }
+    T *operator->() const { return item.get(); }
+
+  private:
+    Pool &pool;
+    std::unique_ptr<T> item;
+  };
+
+private:
+  std::unique_ptr<T> take() {
+    std::lock_guard lock(mutex);
+    if (idle.empty())
+      return std::make_unique<T>();
+    std::unique_ptr<T> item = std::move(idle.back());
+    idle.pop_back();
+    return item;
+  }
+  void give(std::unique_ptr<T> item) {
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(item));
+  }
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<T>> idle;
 };
 
 //===----------------------------------------------------------------------===//
@@ -197,6 +234,11 @@ private:
 // Largest elements of rows
 //===----------------------------------------------------------------------===//
 
+struct Sorting {
+  std::vector<RankedKey> keys;
+  KeySorter sorter;
+};
+
 // An iteration is a row. The best so far are a heap in the result, with the
 // last of them on top, and are sorted in the end: n log k steps, no scratch.
 // Where many of many elements of 32 bits are wanted they are sorted by digits.
@@ -210,14 +252,14 @@ public:
 private:
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
-    std::vector<RankedKey> keys, scratch;
+    Pool<Sorting>::Lease sorting(idle);
     for (int64_t o = begin; o < end; ++o) {
       const T *x = pointerOf<T>(desc.lhs, buffers) + o * desc.rows;
       int64_t *best = pointerOf<int64_t>(desc.dst, buffers) + o * desc.count;
       if constexpr (sizeof(T) == sizeof(uint32_t))
         if (desc.count > 512 && desc.count > desc.rows / 32 &&
             desc.rows <= UINT32_MAX) {
-          sort(x, best, keys, scratch);
+          sort(x, best, *sorting);
           continue;
         }
       if (desc.smallest)
@@ -231,14 +273,14 @@ private:
     }
   }
 
-  void sort(const T *x, int64_t *best, std::vector<RankedKey> &keys,
-            std::vector<RankedKey> &scratch) const {
+  void sort(const T *x, int64_t *best, Sorting &sorting) const {
+    std::vector<RankedKey> &keys = sorting.keys;
     keys.resize(static_cast<size_t>(desc.rows));
     for (int64_t i = 0; i < desc.rows; ++i) {
       uint32_t rank = rankOf(x[i]);
       keys[i] = keyOf(desc.smallest ? ~rank : rank, static_cast<uint32_t>(i));
     }
-    sortKeys(keys.data(), keys.size(), scratch);
+    sorting.sorter.sort(keys.data(), keys.size());
     for (int64_t i = 0; i < desc.count; ++i)
       best[i] = placeOf(keys[i]);
   }
@@ -259,6 +301,8 @@ private:
       }
     std::sort_heap(best, end, before);
   }
+
+  mutable Pool<Sorting> idle;
 };
 
 //===----------------------------------------------------------------------===//
@@ -277,16 +321,19 @@ public:
 private:
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
-    SuppressRow row(desc.rows, desc.count,
-                    *pointerOf<float>(desc.bias, buffers),
-                    *pointerOf<int64_t>(desc.most, buffers));
+    Suppressor::Limits limits{desc.rows, desc.count,
+                              *pointerOf<int64_t>(desc.most, buffers),
+                              *pointerOf<float>(desc.bias, buffers)};
+    Pool<Suppressor>::Lease suppressor(idle);
     const float *boxes = pointerOf<float>(desc.lhs, buffers),
                 *scores = pointerOf<float>(desc.rhs, buffers);
     int64_t *dst = pointerOf<int64_t>(desc.dst, buffers);
     for (int64_t o = begin; o < end; ++o)
-      row.run(boxes + o / desc.inner * desc.rows * 4, scores + o * desc.rows,
-              dst + o * desc.count);
+      suppressor->run(limits, boxes + o / desc.inner * desc.rows * 4,
+                      scores + o * desc.rows, dst + o * desc.count);
   }
+
+  mutable Pool<Suppressor> idle;
 };
 
 /// The call for the elements that calls by index take.

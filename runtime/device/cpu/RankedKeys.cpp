@@ -17,16 +17,15 @@ size_t digitOf(RankedKey key, int digit) {
 }
 } // namespace
 
-void kerf::rt::sortKeys(RankedKey *keys, size_t count,
-                        std::vector<RankedKey> &scratch) {
+void KeySorter::sort(RankedKey *keys, size_t count) {
   // Less than what it takes to clear the counters.
   if (count < 256)
     return std::sort(keys, keys + count, std::greater<>());
-  std::vector<uint32_t> counters(kDigits * kValues);
+  counters.assign(kDigits * kValues, 0);
   for (size_t i = 0; i < count; ++i)
     for (int digit = 0; digit < kDigits; ++digit)
       ++counters[digit * kValues + digitOf(keys[i], digit)];
-  scratch.resize(count);
+  scratch.resize(std::max(scratch.size(), count));
   RankedKey *from = keys, *to = scratch.data();
   for (int digit = 0; digit < kDigits; ++digit) {
     uint32_t *next = counters.data() + digit * kValues;

@@ -43,9 +43,17 @@ inline RankedKey keyOf(uint32_t rank, uint32_t place) {
 }
 inline int64_t placeOf(RankedKey key) { return uint32_t(~key); }
 
-/// Puts `count` keys, which are in the order of their places, from the largest
-/// on. `scratch` holds as many, and may hold anything.
-void sortKeys(RankedKey *keys, size_t count, std::vector<RankedKey> &scratch);
+/// Keeps its memory from one row to the next; each belongs to one thread.
+class KeySorter {
+public:
+  /// Puts `count` keys, which are in the order of their places, from the
+  /// largest on.
+  void sort(RankedKey *keys, size_t count);
+
+private:
+  std::vector<RankedKey> scratch;
+  std::vector<uint32_t> counters;
+};
 
 } // namespace kerf::rt
 
