@@ -39,7 +39,12 @@ overlapsBody(const float *kept, int64_t places, int64_t count, const Box &box,
   for (int64_t first = 0; first < count; first += kBlock) {
     const float *y0 = kept + first, *x0 = y0 + places, *y1 = x0 + places,
                 *x1 = y1 + places, *area = x1 + places;
-    int32_t any = 0;
+    int32_t near = 0, any = 0;
+    for (int64_t k = 0; k < kBlock; ++k)
+      near |= int32_t(lower(y1[k], box.y1) > larger(y0[k], box.y0)) &
+              int32_t(lower(x1[k], box.x1) > larger(x0[k], box.x0));
+    if (!near) // as most are, of many boxes or several classes
+      continue;
     for (int64_t k = 0; k < kBlock; ++k) {
       float height = lower(y1[k], box.y1) - larger(y0[k], box.y0);
       float width = lower(x1[k], box.x1) - larger(x0[k], box.x0);
