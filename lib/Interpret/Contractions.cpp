@@ -216,17 +216,31 @@ bool overlap(const double *a, const double *b, float threshold) {
 
 Tensor greedySuppress(nn::GreedySuppressOp op, Operands operands) {
   Tensor result(resultShape(op));
-  auto size = static_cast<size_t>(result.shape.back());
+  const Tensor &boxes = *operands[0], &scores = *operands[1];
+  auto rows = static_cast<size_t>(scores.shape.back()),
+       classes = static_cast<size_t>(scores.shape[scores.shape.size() - 2]);
   auto threshold = static_cast<float>(operands[2]->data[0]);
-  for (size_t first = 0; first < result.data.size(); first += size)
-    for (size_t i = first; i < first + size; ++i) {
-      const double *boxes = operands[0]->data.data();
-      bool keeps = operands[1]->data[i] != 0;
-      for (size_t j = first; j < i && keeps; ++j)
-        keeps = result.data[j] == 0 ||
-                !overlap(boxes + 4 * j, boxes + 4 * i, threshold);
-      result.data[i] = keeps;
-    }
+  double most = operands[3]->data[0];
+  llvm::SmallVector<size_t> order(rows);
+  for (size_t row = 0; row < result.data.size() / op.getCount(); ++row) {
+    const double *score = scores.data.data() + row * rows,
+                 *box = boxes.data.data() + row / classes * rows * 4;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::isnan(score[a]) < std::isnan(score[b]) || score[a] > score[b];
+    });
+    llvm::SmallVector<size_t> kept;
+    for (size_t i : order)
+      if (!std::isnan(score[i]) && kept.size() < op.getCount() &&
+          static_cast<double>(kept.size()) < most &&
+          llvm::none_of(kept, [&](size_t better) {
+            return overlap(box + 4 * better, box + 4 * i, threshold);
+          }))
+        kept.push_back(i);
+    for (size_t p = 0; p < op.getCount(); ++p)
+      result.data[row * op.getCount() + p] =
+          p < kept.size() ? static_cast<double>(kept[p]) : -1;
+  }
   return result;
 }
 

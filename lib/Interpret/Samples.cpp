@@ -145,7 +145,7 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
   if (isa<nn::TopKOp>(op))
     return at.dim < rank - 1 ? Place(at) : std::nullopt;
   if (auto it = dyn_cast<nn::GreedySuppressOp>(op))
-    return at.dim + 1 < static_cast<int64_t>(shapeOf(it.getCandidates()).size())
+    return at.dim + 2 < static_cast<int64_t>(shapeOf(it.getScores()).size())
                ? Place(at)
                : std::nullopt;
   if (isa<nn::MaxPoolGradientOp>(op))

@@ -106,14 +106,16 @@ public:
               op.getSmallest(), src, dst, exec::GpuKernelAttr());
         })
         .Case<nn::GreedySuppressOp>([&](nn::GreedySuppressOp op) {
-          ArrayRef<int64_t> shape = shapeOf(op.getCandidates());
-          Value boxes = read(call.lhs), candidates = read(call.rhs),
+          ArrayRef<int64_t> shape = shapeOf(op.getScores());
+          Value boxes = read(call.lhs), scores = read(call.rhs),
                 threshold = read(call.moreOperands[0]),
+                most = read(call.moreOperands[1]),
                 dst = places.write(call.result);
           return exec::GreedySuppressOp::create(
               builder, loc, dst.getType(), index, node, phase,
-              llvm::product_of(shape.drop_back()), shape.back(), boxes,
-              candidates, threshold, dst, exec::GpuKernelAttr());
+              llvm::product_of(shape.drop_back(2)), shape[shape.size() - 2],
+              shape.back(), op.getCount(), boxes, scores, threshold, most, dst,
+              exec::GpuKernelAttr());
         })
         .Case<nn::AttentionOp>(
             [&](nn::AttentionOp op) { return emitAttention(op); })

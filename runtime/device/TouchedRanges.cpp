@@ -103,10 +103,11 @@ private:
       add(desc.lhs, {desc.outer, desc.rows}, desc.dtype);
       break;
     case LibraryDesc::GreedySuppress:
-      dst = {desc.outer, desc.rows};
+      dst = {desc.outer, desc.inner, desc.count};
       add(desc.lhs, {desc.outer, desc.rows, 4}, desc.dtype);
-      add(desc.rhs, dst, KERF_BOOL);
+      add(desc.rhs, {desc.outer, desc.inner, desc.rows}, desc.dtype);
       add(desc.bias, {1}, desc.dtype);
+      add(desc.most, {1}, KERF_I64);
       break;
     default: // has other operands
       break;

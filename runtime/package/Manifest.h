@@ -195,15 +195,15 @@ struct LibraryDesc {
   bool smallest = false;     ///< top_k
   Update update = Set;       ///< scatter
   kerf_dtype_t indexDtype = KERF_I64;
-  /// scatter_add, scatter; top_k, without `inner`; greedy_suppress: outer and
-  /// rows.
+  /// scatter_add, scatter; top_k, without `inner`; greedy_suppress, where
+  /// `inner` are classes.
   int64_t outer = 1, rows = 0, inner = 1, count = 0;
   /// conv: src and weights; pool: src. Gradients: what the forward read and
   /// the gradient of its result, in this order. scatter_add, scatter: updates,
   /// indices; `bias` is the base. top_k: src.
-  /// greedy_suppress: boxes, candidates; `bias` is the threshold.
+  /// greedy_suppress: boxes, scores; `bias` is the threshold, `most` a number.
   /// attention: queries and keys, the mask; dst is out, or dq.
-  Operand lhs, rhs, bias, dst;
+  Operand lhs, rhs, bias, most, dst;
   AttentionDesc attention;
   std::vector<PostOp> postOps;
   BiasGradient biasGradient; ///< matmul

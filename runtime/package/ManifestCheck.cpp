@@ -134,8 +134,8 @@ bool Parameter::heldBy(int64_t stage) const {
 }
 
 std::vector<const Operand *> LibraryDesc::operands() const {
-  std::vector<const Operand *> all = {&lhs, &rhs, &bias, &dst,
-                                      &biasGradient.sums};
+  std::vector<const Operand *> all = {&lhs,  &rhs, &bias,
+                                      &most, &dst, &biasGradient.sums};
   const AttentionDesc &a = attention;
   if (isAttention())
     all.insert(all.end(), {&a.v, &a.stats, &a.out, &a.diff, &a.dk, &a.dv});

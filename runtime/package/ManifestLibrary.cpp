@@ -158,15 +158,20 @@ void parseTopK(const JsonReader &in, LibraryDesc &lib) {
   in.located([&] { return mulChecked(mulChecked(lib.outer, lib.rows), 8); });
 }
 
-// [outer, rows]: the boxes of each row that are kept.
+// [outer, classes, count]: the boxes of each class that are kept, of `rows`.
 void parseGreedySuppress(const JsonReader &in, LibraryDesc &lib) {
   if (lib.dtype != KERF_F32)
     in["dtype"].fail("expected f32");
-  if (lib.dstDtype != KERF_BOOL)
-    in.fail("expected dst_dtype bool");
+  if (lib.dstDtype != KERF_I64)
+    in.fail("expected dst_dtype i64");
   lib.outer = in["outer"].size64();
-  lib.rows = in["rows"].size64();
-  in.located([&] { return mulChecked(mulChecked(lib.outer, lib.rows), 16); });
+  lib.inner = in["classes"].size64();
+  lib.rows = in["rows"].integer(0, UINT32_MAX);
+  lib.count = in["count"].integer(0, lib.rows);
+  in.located([&] {
+    return mulChecked(mulChecked(lib.outer, lib.rows),
+                      mulChecked(lib.inner, 16));
+  });
 }
 
 void parseAttention(const JsonReader &in, const Parameters &parameters,
@@ -338,10 +343,11 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
   } else if (kind == "greedy_suppress") {
     lib.kind = LibraryDesc::GreedySuppress;
     parseGreedySuppress(in, lib);
-    rank = 2;
-    lib.lhs = operand("boxes", 3);
-    lib.rhs = operand("candidates", rank);
+    rank = 3;
+    lib.lhs = operand("boxes", rank);
+    lib.rhs = operand("scores", rank);
     lib.bias = operand("threshold", 1);
+    lib.most = operand("most", 1);
   } else if (kind == "attention" || kind == "attention_gradient") {
     lib.kind = kind == "attention" ? LibraryDesc::Attention
                                    : LibraryDesc::AttentionGradient;

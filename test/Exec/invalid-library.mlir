@@ -210,11 +210,31 @@ exec.func @top_k_c3(%x: memref<4x2xf32>, %y: memref<4x3xi64>)
 
 // -----
 
-exec.func @greedy_suppress_c2(%b: memref<2x3x4xf64>, %c: memref<2x3xi1>, %t: memref<f32>, %y: memref<2x3xi1>)
-    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
-  // expected-error @below {{boxes and threshold are of 'f64', expected f32}}
-  exec.greedy_suppress 0 "" outer 2 rows 3 boxes(%b : memref<2x3x4xf64>) candidates(%c : memref<2x3xi1>)
-    threshold(%t : memref<f32>) dst(%y : memref<2x3xi1>)
+exec.func @greedy_suppress_c2(%b: memref<2x3x4xf64>, %s: memref<2x5x3xf32>, %t: memref<f32>, %m: memref<i64>, %y: memref<2x5x2xi64>)
+    attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{boxes, scores and threshold are of 'f64', expected f32}}
+  exec.greedy_suppress 0 "" outer 2 classes 5 rows 3 count 2 boxes(%b : memref<2x3x4xf64>) scores(%s : memref<2x5x3xf32>)
+    threshold(%t : memref<f32>) most(%m : memref<i64>) dst(%y : memref<2x5x2xi64>)
+  exec.return
+}
+
+// -----
+
+exec.func @greedy_suppress_c2_numbers(%b: memref<2x3x4xf32>, %s: memref<2x5x3xf32>, %t: memref<f32>, %m: memref<i64>, %y: memref<2x5x2xi32>)
+    attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{most and dst are of 'i32', expected i64}}
+  exec.greedy_suppress 0 "" outer 2 classes 5 rows 3 count 2 boxes(%b : memref<2x3x4xf32>) scores(%s : memref<2x5x3xf32>)
+    threshold(%t : memref<f32>) most(%m : memref<i64>) dst(%y : memref<2x5x2xi32>)
+  exec.return
+}
+
+// -----
+
+exec.func @greedy_suppress_c3(%b: memref<2x3x4xf32>, %s: memref<2x5x3xf32>, %t: memref<f32>, %m: memref<i64>, %y: memref<2x5x4xi64>)
+    attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{count is 4, expected at most rows, 3}}
+  exec.greedy_suppress 0 "" outer 2 classes 5 rows 3 count 4 boxes(%b : memref<2x3x4xf32>) scores(%s : memref<2x5x3xf32>)
+    threshold(%t : memref<f32>) most(%m : memref<i64>) dst(%y : memref<2x5x4xi64>)
   exec.return
 }
 

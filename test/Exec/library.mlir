@@ -82,12 +82,13 @@ exec.func @indexed(%i: memref<2x3xi64>, %u: memref<2x3x4xi32>, %x: memref<2x10x4
   exec.return
 }
 
-exec.func @greedy_suppress(%b: memref<2x3x4xf32>, %c: memref<2x3xi1>, %t: memref<f32>, %y: memref<2x3xi1>)
-    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
-  // CHECK: exec.greedy_suppress 9 "/nms" outer 2 rows 3 boxes(%{{[a-z0-9]+}} : memref<2x3x4xf32>) candidates(%{{[a-z0-9]+}} : memref<2x3xi1>)
-  // CHECK-SAME: threshold(%{{.*}} : memref<f32>) dst(%{{.*}} : memref<2x3xi1>)
-  exec.greedy_suppress 9 "/nms" outer 2 rows 3 boxes(%b : memref<2x3x4xf32>) candidates(%c : memref<2x3xi1>)
-    threshold(%t : memref<f32>) dst(%y : memref<2x3xi1>)
+exec.func @greedy_suppress(%b: memref<2x3x4xf32>, %s: memref<2x5x3xf32>, %t: memref<f32>, %m: memref<i64>, %y: memref<2x5x2xi64>)
+    attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // CHECK: exec.greedy_suppress 9 "/nms" outer 2 classes 5 rows 3 count 2 boxes(%{{[a-z0-9]+}} : memref<2x3x4xf32>)
+  // CHECK-SAME: scores(%{{[a-z0-9]+}} : memref<2x5x3xf32>) threshold(%{{.*}} : memref<f32>) most(%{{.*}} : memref<i64>)
+  // CHECK-SAME: dst(%{{.*}} : memref<2x5x2xi64>)
+  exec.greedy_suppress 9 "/nms" outer 2 classes 5 rows 3 count 2 boxes(%b : memref<2x3x4xf32>) scores(%s : memref<2x5x3xf32>)
+    threshold(%t : memref<f32>) most(%m : memref<i64>) dst(%y : memref<2x5x2xi64>)
   exec.return
 }
 

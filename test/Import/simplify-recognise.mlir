@@ -117,6 +117,27 @@ func.func @not_gelu(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %4 : tensor<3xf32>
 }
 
+// CHECK-LABEL: @silu
+func.func @silu(%x: tensor<3xf32>) -> tensor<3xf32> {
+  // CHECK-NEXT: %[[R:.*]] = nn.silu %arg0 :
+  // CHECK-NEXT: return %[[R]]
+  %0 = nn.sigmoid %x : tensor<3xf32>
+  %1 = nn.mul %0, %x : tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+
+// A gate of another number, and one that is read elsewhere.
+// CHECK-LABEL: @not_silu
+func.func @not_silu(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  // CHECK-NOT: nn.silu
+  // CHECK: return
+  %0 = nn.sigmoid %x : tensor<3xf32>
+  %1 = nn.mul %0, %y : tensor<3xf32>
+  %2 = nn.sigmoid %y : tensor<3xf32>
+  %3 = nn.mul %2, %y : tensor<3xf32>
+  return %1, %2, %3 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
+
 // CHECK-LABEL: @softmax
 func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   // CHECK-NEXT: nn.softmax %arg0 dim 1

@@ -263,10 +263,19 @@ func.func @top_k_c1(%x: tensor<2x3xf32>) {
 
 // -----
 
-func.func @greedy_suppress_c1(%b: tensor<2x3x4xf32>, %c: tensor<2x4xi1>, %t: tensor<f32>) {
-  // expected-error@+2 {{expected four numbers for each candidate}}
+func.func @greedy_suppress_c1(%b: tensor<2x3x4xf32>, %s: tensor<2x5x4xf32>, %t: tensor<f32>, %m: tensor<i64>) {
+  // expected-error@+2 {{expected four numbers for each of the boxes that the last dimension of scores counts}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.greedy_suppress %b, %c, %t : (tensor<2x3x4xf32>, tensor<2x4xi1>, tensor<f32>) -> tensor<2x4xi1>
+  %0 = nn.greedy_suppress 1 of %b, %s threshold %t most %m : (tensor<2x3x4xf32>, tensor<2x5x4xf32>, tensor<f32>, tensor<i64>) -> tensor<2x5x1xi64>
+  return
+}
+
+// -----
+
+func.func @greedy_suppress_c2(%b: tensor<3x4xf32>, %s: tensor<5x3xf32>, %t: tensor<f32>, %m: tensor<i64>) {
+  // expected-error@+2 {{count is 4, expected 1 to the number of boxes, 3}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.greedy_suppress 4 of %b, %s threshold %t most %m : (tensor<3x4xf32>, tensor<5x3xf32>, tensor<f32>, tensor<i64>) -> tensor<5x4xi64>
   return
 }
 

@@ -63,6 +63,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %16 = nn.relu %x : tensor<2x3xf32>
   // CHECK: nn.not %{{.*}} : tensor<2x3xi1>
   %17 = nn.not %b : tensor<2x3xi1>
+  // CHECK: nn.silu
+  %silu = nn.silu %x : tensor<2x3xf32>
   // CHECK: nn.gelu %{{.*}} : tensor<2x3xf32>
   %18 = nn.gelu %x : tensor<2x3xf32>
   // CHECK: nn.gelu %{{.*}} {tanh} :
@@ -195,10 +197,13 @@ func.func @shapes(%x: tensor<2x12xf32>, %i: tensor<2x3xi64>, %n: tensor<3x1xf32>
   // CHECK: nn.top_k 1 of %{{.*}} {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
   %11 = nn.top_k 1 of %x {smallest} : (tensor<2x12xf32>) -> tensor<2x1xi64>
   %12 = nn.reshape %x : (tensor<2x12xf32>) -> tensor<2x3x4xf32>
-  %13 = nn.constant dense<true> : tensor<2x3xi1>
+  %13 = nn.slice %12 from [0, 0, 0] : (tensor<2x3x4xf32>) -> tensor<2x2x3xf32>
   %14 = nn.constant dense<5.0e-01> : tensor<f32>
-  // CHECK: nn.greedy_suppress %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<2x3xi1>, tensor<f32>) -> tensor<2x3xi1>
-  %15 = nn.greedy_suppress %12, %13, %14 : (tensor<2x3x4xf32>, tensor<2x3xi1>, tensor<f32>) -> tensor<2x3xi1>
+  %most = nn.constant dense<1> : tensor<i64>
+  // CHECK: nn.greedy_suppress 2 of %{{.*}}, %{{.*}} threshold %{{.*}} most %{{.*}} : (tensor<2x3x4xf32>, tensor<2x2x3xf32>, tensor<f32>,
+  // CHECK-SAME: tensor<i64>) -> tensor<2x2x2xi64>
+  %15 = nn.greedy_suppress 2 of %12, %13 threshold %14 most %most
+    : (tensor<2x3x4xf32>, tensor<2x2x3xf32>, tensor<f32>, tensor<i64>) -> tensor<2x2x2xi64>
   return
 }
 

@@ -52,6 +52,7 @@ for name, function in (("exp", np.exp), ("tanh", np.tanh), ("abs", np.abs), ("fl
     source = np.abs(x) if name == "log1p" else x * 3
     op(name, [source], function(source))
 op("sigmoid", [x], 1 / (1 + np.exp(-x)))
+op("silu", [x], x / (1 + np.exp(-x)))
 op("relu", [x], np.maximum(x, 0))
 signs = np.array([7, -7, 7.5, -7.5, 0, -0.5], np.float32)
 by = np.array([3, 3, -2, -2, 5, 0.25], np.float32)

@@ -88,6 +88,14 @@ for batch, classes, most, overlap, least in ((1, 1, 3, 0.5, 0.0), (2, 3, 5, 0.3,
     suite.case(f"suppressed, constants, {batch} {classes} {most}", lambda g, b=b, s=s, m=most, o=overlap, t=least: g.op(
         "NonMaxSuppression", g.given(b), g.given(s), g.const(np.array([m], I64)), g.const(np.array([o], F32)),
         *([] if t is None else [g.const(np.array([t], F32))])))
+# More boxes than are put in order at once, of which most are wanted, few are, or those that come first crowd.
+for classes, most, overlap, spread in ((2, 5, 0.5, 9), (3, 60, 0.02, 9), (1, 700, 0.4, 9), (2, 40, 0.3, 0), (1, 700, 0.7, 0)):
+    b = boxes(1, 700, classes)
+    b += spread * np.tile(b[..., :2], 2)
+    s = np.round(random.uniform(0, 1, (1, classes, 700)), 2).astype(F32)
+    suite.case(f"suppressed, many, {classes} {most} {overlap} {spread}", lambda g, b=b, s=s, m=most, o=overlap: suppressed(g, b, s, m, o, 0.1))
+    suite.case(f"suppressed, many, constant, {classes} {most} {overlap} {spread}", lambda g, b=b, s=s, m=most, o=overlap: g.op(
+        "NonMaxSuppression", g.given(b), g.given(s), g.const(np.array([m], I64)), g.const(np.array([o], F32))))
 suite.case("suppressed, centres", lambda g: suppressed(
     g, boxes(2, 15, 3, centre=True), random.uniform(0, 1, (2, 2, 15)).astype(F32), 4, 0.3, 0.2, center_point_box=1))
 suite.case("suppressed, equal scores", lambda g: suppressed(g, boxes(1, 12, 4), np.full((1, 2, 12), 0.5, F32), 6, 0.4, 0.1))

@@ -81,7 +81,7 @@ TEST_F(Kernels, UnaryOps) {
   const char *ops[] = {"neg",     "abs",   "sign", "exp",   "erf",   "tanh",
                        "sigmoid", "sin",   "cos",  "tan",   "asin",  "acos",
                        "atan",    "sinh",  "cosh", "asinh", "atanh", "relu",
-                       "gelu",    "floor", "ceil", "round"};
+                       "gelu",    "floor", "ceil", "round", "silu"};
   const char *positive[] = {"log",   "log1p",      "sqrt",
                             "rsqrt", "reciprocal", "acosh"};
   for (auto [t, element] : llvm::enumerate(elements))
@@ -101,7 +101,7 @@ TEST_F(Kernels, SmallFloats) {
   for (const char *cpu : {"host", "x86-64-v2", "x86-64-v3"})
     for (const char *element : {"f16", "bf16"})
       for (const char *shape : {"7x", "100x"})
-        for (const char *op : {"neg", "exp", "gelu", "tanh"})
+        for (const char *op : {"neg", "exp", "gelu", "tanh", "silu"})
           expect(unary(op, std::string(shape) + element), cpu);
 }
 

@@ -116,6 +116,8 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::tanh(x);
   if (isa<nn::SigmoidOp>(op))
     return 1 / (1 + std::exp(-x));
+  if (isa<nn::SiluOp>(op))
+    return x / (1 + std::exp(-x));
   if (isa<nn::SinOp>(op))
     return std::sin(x);
   if (isa<nn::CosOp>(op))

@@ -250,28 +250,38 @@ TEST(GpuCalls, TopK) {
   checkTopK<int32_t>(4, 33, 7, false, false);
 }
 
-/// Rows of boxes that crowd, some turned, some without area, and some that are
-/// no candidates; shorter and longer than a block of threads.
-void checkGreedySuppress(int64_t outer, int64_t rows, float threshold) {
+/// Boxes that crowd, some turned, some without area; scores of which some are
+/// equal and some are none; fewer and more boxes than a block has threads.
+void checkGreedySuppress(int64_t outer, int64_t classes, int64_t rows,
+                         int64_t count, int64_t most, float threshold) {
   auto boxes = draw<float>(outer * rows * 4, 7);
-  std::vector<uint8_t> candidates(outer * rows, 1);
-  for (int64_t i = 0; i < outer * rows; ++i) {
-    candidates[i] = i % 7 != 3;
+  auto scores = draw<float>(outer * classes * rows, 8);
+  for (int64_t i = 0; i < outer * rows; ++i)
     if (i % 11 == 5)
       boxes[4 * i + 2] = boxes[4 * i];
+  for (int64_t i = 0; i < outer * classes * rows; ++i) {
+    scores[i] = std::round(scores[i] * 8) / 8;
+    if (i % 7 == 3)
+      scores[i] = NAN;
+    if (i % 13 == 4)
+      scores[i] = -INFINITY;
   }
-  std::vector<std::string> types = {
-      bufferOf(outer * rows * 4, "f32"), bufferOf(outer * rows, "i1"),
-      bufferOf(1, "f32"), bufferOf(outer * rows, "i1")};
+  std::vector<std::string> types = {bufferOf(outer * rows * 4, "f32"),
+                                    bufferOf(outer * classes * rows, "f32"),
+                                    bufferOf(1, "f32"), bufferOf(1, "i64"),
+                                    bufferOf(outer * classes * count, "i64")};
   std::string text =
-      "exec.greedy_suppress 0 \"\" outer " + std::to_string(outer) + " rows " +
-      std::to_string(rows) + operand("boxes", 0, types[0]) +
-      operand("candidates", 1, types[1]) + operand("threshold", 2, types[2]) +
-      operand("dst", 3, types[3]);
+      "exec.greedy_suppress 0 \"\" outer " + std::to_string(outer) +
+      " classes " + std::to_string(classes) + " rows " + std::to_string(rows) +
+      " count " + std::to_string(count) + operand("boxes", 0, types[0]) +
+      operand("scores", 1, types[1]) + operand("threshold", 2, types[2]) +
+      operand("most", 3, types[3]) + operand("dst", 4, types[4]);
   std::vector<float> limit = {threshold};
-  auto got = runCall<uint8_t>(
-      text, types, {bytesOf(boxes), bytesOf(candidates), bytesOf(limit)},
-      outer * rows);
+  std::vector<int64_t> wanted = {most};
+  auto got = runCall<int64_t>(
+      text, types,
+      {bytesOf(boxes), bytesOf(scores), bytesOf(limit), bytesOf(wanted)},
+      outer * classes * count);
   auto shared = [&](int64_t a, int64_t b) -> double {
     double area[2], common = 1;
     for (int64_t box = 0; box < 2; ++box) {
@@ -287,19 +297,38 @@ void checkGreedySuppress(int64_t outer, int64_t rows, float threshold) {
     }
     return common == 0 ? 0 : common / (area[0] + area[1] - common);
   };
-  std::vector<uint8_t> expected = candidates;
-  for (int64_t i = 0; i < outer * rows; ++i)
-    for (int64_t j = i / rows * rows; j < i && expected[i]; ++j)
-      if (expected[j] && shared(j, i) > threshold)
-        expected[i] = 0;
+  std::vector<int64_t> expected(outer * classes * count, -1);
+  for (int64_t row = 0; row < outer * classes; ++row) {
+    const float *score = scores.data() + row * rows;
+    int64_t first = row / classes * rows, kept = 0;
+    std::vector<bool> seen(rows);
+    while (kept < std::min(most, count)) {
+      int64_t best = -1;
+      for (int64_t i = 0; i < rows; ++i)
+        if (!seen[i] && !std::isnan(score[i]) &&
+            (best < 0 || score[i] > score[best]))
+          best = i;
+      if (best < 0)
+        break;
+      seen[best] = true;
+      bool isFree = true;
+      for (int64_t k = 0; k < kept; ++k)
+        isFree &= shared(first + expected[row * count + k], first + best) <=
+                  threshold;
+      if (isFree)
+        expected[row * count + kept++] = best;
+    }
+  }
   EXPECT_EQ(got, expected) << text;
 }
 
 TEST(GpuCalls, GreedySuppress) {
-  checkGreedySuppress(3, 40, 0.4f);
-  checkGreedySuppress(2, 700, 0.1f);
-  checkGreedySuppress(1, 1, 0.5f);
-  checkGreedySuppress(40, 8, 0.0f);
+  checkGreedySuppress(3, 1, 40, 40, 40, 0.4f);
+  checkGreedySuppress(2, 3, 700, 20, 1000, 0.1f);
+  checkGreedySuppress(1, 1, 1, 1, 1, 0.5f);
+  checkGreedySuppress(4, 10, 8, 5, 3, 0.0f);
+  checkGreedySuppress(1, 2, 300, 9, 0, 0.2f);
+  checkGreedySuppress(1, 2, 300, 9, -1, 0.2f);
 }
 
 struct Pool {

@@ -164,7 +164,7 @@ Operation *RandomOp::select() {
 
 Operation *RandomOp::unary(unsigned turn) {
   Shape x = shape(0, 3);
-  switch (turn % 28) {
+  switch (turn % 29) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -219,6 +219,8 @@ Operation *RandomOp::unary(unsigned turn) {
     return make<nn::AsinOp>(argument(x, -0.8, 0.8));
   case 26:
     return make<nn::AcosOp>(argument(x, -0.8, 0.8));
+  case 27:
+    return make<nn::SiluOp>(argument(x));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

@@ -371,9 +371,9 @@ TEST_F(OpShardingTest, TopK) {
 
 TEST_F(OpShardingTest, GreedySuppress) {
   checkOp(
-      R"(func.func @main(%b: tensor<5x3x7x4xf32>, %c: tensor<5x3x7xi1>, %t: tensor<f32>) -> tensor<5x3x7xi1> {
-    %r = nn.greedy_suppress %b, %c, %t : (tensor<5x3x7x4xf32>, tensor<5x3x7xi1>, tensor<f32>) -> tensor<5x3x7xi1>
-    return %r : tensor<5x3x7xi1>
+      R"(func.func @main(%b: tensor<5x7x4xf32>, %s: tensor<5x3x7xf32>, %t: tensor<f32>, %m: tensor<i64>) -> tensor<5x3x4xi64> {
+    %r = nn.greedy_suppress 4 of %b, %s threshold %t most %m : (tensor<5x7x4xf32>, tensor<5x3x7xf32>, tensor<f32>, tensor<i64>) -> tensor<5x3x4xi64>
+    return %r : tensor<5x3x4xi64>
   })");
   EXPECT_GT(runs, 20);
 }

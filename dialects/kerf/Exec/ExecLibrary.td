@@ -351,25 +351,26 @@ def Exec_TopKOp : Exec_LibraryOp<"top_k"> {
 def Exec_GreedySuppressOp : Exec_LibraryOp<"greedy_suppress"> {
   let summary = "boxes that no better one overlaps";
   let description = [{
-    `dst[outer, rows]` tells which boxes of each row are kept: see
-    `nn.greedy_suppress`. All dense.
+    `dst[outer, classes, count]` are the numbers of the boxes of
+    `boxes[outer, rows, 4]` that are kept in each class, from the best on, by
+    `scores[outer, classes, rows]`: see `nn.greedy_suppress`. All dense.
 
     ```mlir
-    exec.greedy_suppress 3 "/nms" outer 4 rows 8
-        boxes(%b : memref<4x8x4xf32>) candidates(%c : memref<4x8xi1>) threshold(%t : memref<f32>)
-        dst(%y : memref<4x8xi1>)
+    exec.greedy_suppress 3 "/nms" outer 4 classes 2 rows 8 count 3
+        boxes(%b : memref<4x8x4xf32>) scores(%s : memref<4x2x8xf32>) threshold(%t : memref<f32>)
+        most(%m : memref<i64>) dst(%y : memref<4x2x3xi64>)
     ```
 
-    C1: operands lie within their buffers. C2: boxes and threshold are f32,
-    candidates and dst i1.
+    C1: operands lie within their buffers. C2: boxes, scores and threshold are
+    f32, most and dst i64. C3: `count` is at most `rows`.
   }];
-  let arguments = !con(call, (ins I64Attr:$outer, I64Attr:$rows, Exec_Place:$boxes,
-      Exec_Place:$candidates, Exec_Place:$threshold), destination, launch);
+  let arguments = !con(call, (ins I64Attr:$outer, I64Attr:$classes, I64Attr:$rows, I64Attr:$count,
+      Exec_Place:$boxes, Exec_Place:$scores, Exec_Place:$threshold, Exec_Place:$most), destination, launch);
   let assemblyFormat = head # [{
-    `outer` custom<Int>($outer) `rows` custom<Int>($rows)
-    `boxes` `` custom<Dense>($boxes, type($boxes))
-    `candidates` `` custom<Dense>($candidates, type($candidates))
-    `threshold` `` custom<Dense>($threshold, type($threshold)) `dst` `` custom<Dense>($dst, type($dst))
+    `outer` custom<Int>($outer) `classes` custom<Int>($classes) `rows` custom<Int>($rows) `count` custom<Int>($count)
+    `boxes` `` custom<Dense>($boxes, type($boxes)) `scores` `` custom<Dense>($scores, type($scores))
+    `threshold` `` custom<Dense>($threshold, type($threshold)) `most` `` custom<Dense>($most, type($most))
+    `dst` `` custom<Dense>($dst, type($dst))
   }] # tail;
   let extraClassDeclaration = roles # [{
     ::mlir::Type getInputType() { return getBoxes().getType().getElementType(); }

@@ -60,6 +60,12 @@ def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float
   let onFloats = "s.sigmoid(x[0])";
   let interval = "{0, 1}";
 }
+// Of -infinity NaN, as the product of both has it. No library's epilogue: before AVX-512 oneDNN takes
+// longer for it than a kernel behind the call.
+def NN_SiluOp : NN_UnaryOp<"silu", "x / (1 + exp(-x))", "{}", 13, NN_Float> {
+  let onFloats = "s.mul(x[0], s.sigmoid(x[0]))";
+  let interval = "{-0.28, maximum(x[0], ::kerf::Interval::of(0)).high}";
+}
 def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Sine"> {
   let onFloats = "s.sin(x[0])";
   let interval = "::kerf::Interval::within(1)";

@@ -85,25 +85,30 @@ def NN_TopKOp : NN_RuleOp<"top_k", [NN_Infer, NN_Gradient]> {
 def NN_GreedySuppressOp : NN_RuleOp<"greedy_suppress", [NN_Infer, NN_Gradient]> {
   let summary = "boxes that no better one overlaps";
   let description = [{
-    `boxes[a..., i, :]` is a box by two opposite corners, `y, x, y, x`, from the
-    best on. `result[a..., i]` tells whether box `i` is kept: it is one of the
-    `candidates`, and no box before it that is kept has more than `threshold` of
-    their union in common with it. A box without area overlaps none. The areas
-    are those of ONNX Runtime's NonMaxSuppression, in f32. Nothing is
-    differentiated through the choice.
+    `boxes[a..., i, :]` is a box by two opposite corners, `y, x, y, x`, and
+    `scores[a..., c, i]` its score in class `c`; where that is NaN the box is not
+    looked at. For each class the boxes are taken from the highest score on, of
+    equal scores the lower `i` first, and a box is kept unless more than
+    `threshold` of its union with one that is kept is common to both, until
+    `most` are kept or `count`. `result[a..., c, p]` is the `i` of the one that
+    was kept as number `p`, and -1 behind the last. A box without area overlaps
+    none. The areas are those of ONNX Runtime's NonMaxSuppression, in f32.
+    Nothing is differentiated through the choice.
 
     ```mlir
-    %r = nn.greedy_suppress %b, %c, %t : (tensor<2x5x4xf32>, tensor<2x5xi1>, tensor<f32>) -> tensor<2x5xi1>
+    %r = nn.greedy_suppress 3 of %b, %s threshold %t most %m
+        : (tensor<2x5x4xf32>, tensor<2x7x5xf32>, tensor<f32>, tensor<i64>) -> tensor<2x7x3xi64>
     ```
 
-    C1: `boxes` end with a dimension of 4, `candidates` have the others.
+    C1: `boxes` are `[a..., n, 4]` and `scores` `[a..., c, n]`. C2: `count` is at
+    least 1 and at most n.
   }];
-  let arguments = (ins StaticShapeTensorOf<[F32]>:$boxes, NN_Bool:$candidates,
-                       0DTensorOf<[F32]>:$threshold);
-  let results = (outs NN_Bool:$result);
-  let assemblyFormat = "$boxes `,` $candidates `,` $threshold attr-dict `:` functional-type(operands, results)";
-  // All pairs of a row, at most.
-  let extraClassDefinition = NN_Cost<"Row", "4 * results[0].getNumElements() * results[0].getShape().back()",
+  let arguments = (ins I64Attr:$count, StaticShapeTensorOf<[F32]>:$boxes, StaticShapeTensorOf<[F32]>:$scores,
+                       0DTensorOf<[F32]>:$threshold, 0DTensorOf<[I64]>:$most);
+  let results = (outs StaticShapeTensorOf<[I64]>:$result);
+  let assemblyFormat = "$count `of` $boxes `,` $scores `threshold` $threshold `most` $most attr-dict `:` functional-type(operands, results)";
+  // All are looked at once, and some are held against those that are kept.
+  let extraClassDefinition = NN_Cost<"Row", "4 * operands[1].getNumElements() + 32 * results[0].getNumElements() * getCount()",
           "::kerf::LibraryWork::Call">.definition;
 }
 

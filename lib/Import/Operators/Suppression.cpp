@@ -1,9 +1,8 @@
 //===- Suppression.cpp - the best boxes that do not overlap ---------------===//
 //
-// NonMaxSuppression: the boxes of each class are put in order of their scores,
-// nn.greedy_suppress chooses among them, and what is chosen is bounded
-// (Bounds.h): as many boxes as all classes can have, the chosen ones first. No
-// table of overlaps is made, so memory follows the number of boxes.
+// NonMaxSuppression: nn.greedy_suppress chooses among the boxes of each class,
+// and what is chosen is bounded (Bounds.h): as many boxes as all classes can
+// have, the chosen ones first.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -82,13 +81,7 @@ static std::optional<Suppression> read(Node &node) {
       s.length = bound.length;
     }
   Type f32 = node.ops.getF32Type();
-  // What is not there is behind all others, and no candidate.
   s.scores = node.whole(node.cast(scores, f32));
-  if (s.length) {
-    Value lowest = node.scalar(-std::numeric_limits<double>::infinity(), f32);
-    s.scores =
-        node.select(node.within(s.scores, 2, s.length), s.scores, lowest);
-  }
   s.corners = node.whole(node.cast(boxes, f32));
   s.most = s.boxes;
   if (!node.has(2)) {
@@ -115,42 +108,30 @@ static LogicalResult nonMaxSuppression(Node &node) {
   if (isCentre != 0 && isCentre != 1)
     return node.error("center_point_box is " + Twine(isCentre) +
                       ", expected 0 or 1");
-  Type i64 = node.ops.getI64Type(), f32 = node.ops.getF32Type(),
-       i32 = node.ops.getI32Type();
+  Type i64 = node.ops.getI64Type(), f32 = node.ops.getF32Type();
   int64_t rows = s->batch * s->classes;
   if (rows == 0 || s->most == 0)
     return node.set(node.splat({0, 3}, 0, i64));
   if (isCentre)
     s->corners = cornersOf(node, s->corners);
-  Value order = node.make<TopKOp>({s->scores}, {node.i64("k", s->boxes)});
-  Value scores = order ? gatherRows(node, s->scores, order, 2) : Value();
-  Value boxes = order ? gatherRows(node, s->corners, order, 1) : Value();
-  Integers all{s->batch, s->classes, s->boxes};
-  Value candidates = node.splat(all, 1, node.ops.getI1Type());
+  // What is no candidate has no score.
+  Value none = node.scalar(std::numeric_limits<double>::quiet_NaN(), f32);
   if (node.has(4)) {
     Value least = numberAt(node, 4, f32);
-    candidates = least ? node.make<LessOp>({least, scores}) : Value();
+    s->scores =
+        node.select(node.make<LessOp>({least, s->scores}), s->scores, none);
   }
-  if (s->length && candidates)
-    candidates =
-        node.make<AndOp>({candidates, node.make<LessOp>({order, s->length})});
+  if (s->length)
+    s->scores =
+        node.select(node.within(s->scores, 2, s->length), s->scores, none);
   Value threshold = node.has(3) ? numberAt(node, 3, f32) : node.scalar(0, f32);
-  Value kept = node.make<GreedySuppressOp>({boxes, candidates, threshold});
+  Value most = s->limit ? s->limit : node.scalar(double(s->most), i64);
+  Value chosen = node.make<GreedySuppressOp>(
+      {s->corners, s->scores, threshold, most}, {node.i64("count", s->most)});
+  Value kept =
+      chosen ? node.make<LessEqualOp>({node.scalar(0, i64), chosen}) : Value();
   if (!kept)
     return node.fail();
-  // The first of each class, where fewer are wanted than there can be.
-  Value chosen = order;
-  if (s->most < s->boxes || s->limit) {
-    Value counts =
-        node.reduce(node.cast(kept, i64), ReduceKind::Sum, {2}, true);
-    if (s->limit)
-      counts = node.make<MinOp>({counts, s->limit});
-    Value first =
-        node.make<TopKOp>({node.cast(kept, i32)}, {node.i64("k", s->most)});
-    chosen = first ? gatherRows(node, order, first, 2) : Value();
-    kept =
-        counts ? node.make<LessOp>({node.iota(s->most, i64), counts}) : Value();
-  }
   int64_t total = rows * s->most;
   Value places = kept && chosen
                      ? placesOf(node, node.reshape(kept, {total}), total)

@@ -195,8 +195,9 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
     call.lhs = denseOperand(call, op->getOperand(0));
     if (op->getNumOperands() > 1)
       call.rhs = denseOperand(call, op->getOperand(1));
-    if (op->getNumOperands() > 2)
-      call.moreOperands.push_back(denseOperand(call, op->getOperand(2)));
+    for (Value more :
+         op->getOperands().drop_front(std::min(2u, op->getNumOperands())))
+      call.moreOperands.push_back(denseOperand(call, more));
   }
   call.ops.push_back(op);
   // A 16-bit result that is cast to f32 is stored in f32, without the rounding.

@@ -6,9 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "NativeCalls.h"
+#include "GreedySuppress.h"
+#include "RankedKeys.h"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 using namespace kerf::rt;
@@ -50,6 +54,41 @@ protected:
   LibraryDesc desc;
   Device &device;
   int64_t iterations = 0, grain = 1;
+};
+
+/// What threads work with, kept from step to step.
+template <typename T> class Pool {
+public:
+  /// One of them, while it lives.
+  class Lease {
+  public:
+    explicit Lease(Pool &pool) : pool(pool), item(pool.take()) {}
+    Lease(const Lease &) = delete;
+    ~Lease() { pool.give(std::move(item)); }
+    T &operator*() const { return *item; }
+    T *operator->() const { return item.get(); }
+
+  private:
+    Pool &pool;
+    std::unique_ptr<T> item;
+  };
+
+private:
+  std::unique_ptr<T> take() {
+    std::lock_guard lock(mutex);
+    if (idle.empty())
+      return std::make_unique<T>();
+    std::unique_ptr<T> item = std::move(idle.back());
+    idle.pop_back();
+    return item;
+  }
+  void give(std::unique_ptr<T> item) {
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(item));
+  }
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<T>> idle;
 };
 
 //===----------------------------------------------------------------------===//
@@ -195,8 +234,14 @@ private:
 // Largest elements of rows
 //===----------------------------------------------------------------------===//
 
+struct Sorting {
+  std::vector<RankedKey> keys;
+  KeySorter sorter;
+};
+
 // An iteration is a row. The best so far are a heap in the result, with the
 // last of them on top, and are sorted in the end: n log k steps, no scratch.
+// Where many of many elements of 32 bits are wanted they are sorted by digits.
 template <typename T> class TopK : public NativeCall {
 public:
   TopK(const LibraryDesc &given, Device &device) : NativeCall(given, device) {
@@ -207,9 +252,16 @@ public:
 private:
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
+    Pool<Sorting>::Lease sorting(idle);
     for (int64_t o = begin; o < end; ++o) {
       const T *x = pointerOf<T>(desc.lhs, buffers) + o * desc.rows;
       int64_t *best = pointerOf<int64_t>(desc.dst, buffers) + o * desc.count;
+      if constexpr (sizeof(T) == sizeof(uint32_t))
+        if (desc.count > 512 && desc.count > desc.rows / 32 &&
+            desc.rows <= UINT32_MAX) {
+          sort(x, best, *sorting);
+          continue;
+        }
       if (desc.smallest)
         select(best, [x](int64_t a, int64_t b) {
           return follows(x[b], x[a]) || (!follows(x[a], x[b]) && a < b);
@@ -219,6 +271,18 @@ private:
           return follows(x[a], x[b]) || (!follows(x[b], x[a]) && a < b);
         });
     }
+  }
+
+  void sort(const T *x, int64_t *best, Sorting &sorting) const {
+    std::vector<RankedKey> &keys = sorting.keys;
+    keys.resize(static_cast<size_t>(desc.rows));
+    for (int64_t i = 0; i < desc.rows; ++i) {
+      uint32_t rank = rankOf(x[i]);
+      keys[i] = keyOf(desc.smallest ? ~rank : rank, static_cast<uint32_t>(i));
+    }
+    sorting.sorter.sort(keys.data(), keys.size());
+    for (int64_t i = 0; i < desc.count; ++i)
+      best[i] = placeOf(keys[i]);
   }
 
   /// a > b, where NaN is larger than every number.
@@ -237,69 +301,39 @@ private:
       }
     std::sort_heap(best, end, before);
   }
+
+  mutable Pool<Sorting> idle;
 };
 
 //===----------------------------------------------------------------------===//
 // Boxes that no better one overlaps
 //===----------------------------------------------------------------------===//
 
-// An iteration is a row. Each candidate is held against those that are kept so
-// far, as ONNX Runtime does: the boxes of a row are its own, so nothing else
-// needs to be looked at.
+// An iteration is a row, of a class of a sample; classes share boxes.
 class GreedySuppress : public NativeCall {
 public:
   GreedySuppress(const LibraryDesc &given, Device &device)
       : NativeCall(given, device) {
-    iterations = desc.rows ? desc.outer : 0;
+    iterations = desc.count ? desc.outer * desc.inner : 0;
     grain = std::max<int64_t>(1, (1 << 10) / std::max<int64_t>(desc.rows, 1));
   }
 
 private:
-  struct Box {
-    float y0, x0, y1, x1, area;
-  };
-
   void runRange(void *const *buffers, int64_t begin,
                 int64_t end) const override {
-    const float *boxes = pointerOf<float>(desc.lhs, buffers);
-    const auto *candidates = pointerOf<uint8_t>(desc.rhs, buffers);
-    float threshold = *pointerOf<float>(desc.bias, buffers);
-    auto *dst = pointerOf<uint8_t>(desc.dst, buffers);
-    std::vector<Box> kept;
-    for (int64_t o = begin; o < end; ++o) {
-      kept.clear();
-      for (int64_t i = o * desc.rows; i < (o + 1) * desc.rows; ++i) {
-        dst[i] = 0;
-        if (!candidates[i])
-          continue;
-        const float *at = boxes + 4 * i;
-        Box box{std::min(at[0], at[2]), std::min(at[1], at[3]),
-                std::max(at[0], at[2]), std::max(at[1], at[3]), 0};
-        box.area = area(box.y1 - box.y0, box.x1 - box.x0);
-        dst[i] = std::none_of(kept.begin(), kept.end(), [&](const Box &better) {
-          return overlap(better, box, threshold);
-        });
-        if (dst[i])
-          kept.push_back(box);
-      }
-    }
+    Suppressor::Limits limits{desc.rows, desc.count,
+                              *pointerOf<int64_t>(desc.most, buffers),
+                              *pointerOf<float>(desc.bias, buffers)};
+    Pool<Suppressor>::Lease suppressor(idle);
+    const float *boxes = pointerOf<float>(desc.lhs, buffers),
+                *scores = pointerOf<float>(desc.rhs, buffers);
+    int64_t *dst = pointerOf<int64_t>(desc.dst, buffers);
+    for (int64_t o = begin; o < end; ++o)
+      suppressor->run(limits, boxes + o / desc.inner * desc.rows * 4,
+                      scores + o * desc.rows, dst + o * desc.count);
   }
 
-  // Products are rounded before they are added, as in ONNX Runtime: whether a
-  // box is just over the threshold depends on it.
-  static float area(float height, float width) {
-    volatile float product = width * height;
-    return product;
-  }
-
-  static bool overlap(const Box &a, const Box &b, float threshold) {
-    float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0),
-          width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-    if (!(height > 0 && width > 0 && a.area > 0 && b.area > 0))
-      return false;
-    float common = area(height, width), both = a.area + b.area - common;
-    return common > 0 && both > 0 && common / both > threshold;
-  }
+  mutable Pool<Suppressor> idle;
 };
 
 /// The call for the elements that calls by index take.

@@ -67,6 +67,9 @@ x = random.uniform(-2, 2, (4, 5))
 x[2] = 0
 rows("lp_norm_2", x, 2, "dim 1")
 rows("lp_norm_1", x, 1, "dim 1 {absolute}")
+x = random.uniform(-4, 4, (3, 5))
+s = 1 / (1 + np.exp(-x))
+case("silu", "silu", x, x * s, lambda u: u * (s + x * np.exp(-x) * s ** 2))
 
 path = pathlib.Path(__file__).with_name("formulas.mlir")
 path.write_text("// Written by formulas.py.\n" + "".join(functions))

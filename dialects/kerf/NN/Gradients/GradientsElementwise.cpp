@@ -110,6 +110,14 @@ KERF_UNARY(TanhOp, wide(b, dy, getResult(), [&](Value g, Value y) {
 KERF_UNARY(SigmoidOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.mul(y, b.sub(1, y)));
            }))
+/// s + x s (1 - s) with s = sigmoid(x).
+static Value siluSlope(GradientBuilder &b, Value x) {
+  Value s = b.make<SigmoidOp>(x);
+  return b.mul(s, b.add(b.mul(x, b.sub(1, s)), 1));
+}
+KERF_UNARY(SiluOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, siluSlope(b, x));
+           }))
 KERF_UNARY(Log1pOp, wide(b, dy, getX(), [&](Value g, Value x) {
              return b.div(g, b.add(x, 1));
            }))

@@ -12,33 +12,49 @@ LogicalResult GreedySuppressOp::inferReturnTypes(
     SmallVectorImpl<Type> &types) {
   Adaptor op(operands, attributes, properties, regions);
   RankedTensorType boxes = typeOf(op.getBoxes()),
-                   candidates = typeOf(op.getCandidates());
+                   scores = typeOf(op.getScores());
   // greedy_suppress C1
-  ArrayRef<int64_t> shape = boxes.getShape();
-  if (shape.size() < 2 || shape.back() != 4 ||
-      shape.drop_back() != candidates.getShape())
-    return emitOptionalError(location, "boxes are ", boxes, " and candidates ",
-                             candidates,
-                             ", expected four numbers for each candidate");
-  types.push_back(candidates);
+  ArrayRef<int64_t> corners = boxes.getShape(), shape = scores.getShape();
+  if (shape.size() < 2 || corners.size() != shape.size() ||
+      corners.back() != 4 || corners.drop_back(2) != shape.drop_back(2) ||
+      corners[corners.size() - 2] != shape.back())
+    return emitOptionalError(location, "boxes are ", boxes, " and scores ",
+                             scores,
+                             ", expected four numbers for each of the boxes "
+                             "that the last dimension of scores counts");
+  // greedy_suppress C2
+  auto count = static_cast<int64_t>(op.getCount());
+  if (count < 1 || count > shape.back())
+    return emitOptionalError(location, "count is ", count,
+                             ", expected 1 to the number of boxes, ",
+                             shape.back());
+  SmallVector<int64_t> kept(shape);
+  kept.back() = count;
+  types.push_back(
+      RankedTensorType::get(kept, IntegerType::get(scores.getContext(), 64)));
   return success();
 }
 
-/// Rows are independent of each other.
+/// Samples and classes are independent of each other; classes share boxes.
 ShardingRule GreedySuppressOp::getShardingRule() {
   ShardingRule rule = replicatedShardingRule(getOperation());
-  for (auto [d, size] : llvm::enumerate(shapeOf(getCandidates()).drop_back()))
-    if (size != 1)
-      rule.operands[0][d] = rule.operands[1][d] = rule.results[0][d] =
-          DimFactors{rule.addFactor(size)};
+  ArrayRef<int64_t> shape = shapeOf(getScores());
+  for (auto [d, size] : llvm::enumerate(shape.drop_back())) {
+    if (size == 1)
+      continue;
+    DimFactors factors{rule.addFactor(size)};
+    rule.operands[1][d] = rule.results[0][d] = factors;
+    if (d + 2 < shape.size())
+      rule.operands[0][d] = factors;
+  }
   return rule;
 }
 
 Interval GreedySuppressOp::getInterval(unsigned, ArrayRef<Interval>) {
-  return Interval::all();
+  return {-1, double(shapeOf(getScores()).back())};
 }
 
 FailureOr<SmallVector<Value>>
 GreedySuppressOp::buildVectorJacobianProduct(OpBuilder &, ValueRange) {
-  return SmallVector<Value>(3);
+  return SmallVector<Value>(4);
 }

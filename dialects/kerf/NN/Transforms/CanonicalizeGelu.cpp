@@ -147,8 +147,29 @@ struct RecogniseGelu : OpRewritePattern<MulOp> {
   }
 };
 
+/// x sigmoid(x): of two ops the gradient would keep the sigmoid as well as x.
+struct RecogniseSilu : OpRewritePattern<MulOp> {
+  RecogniseSilu(MLIRContext *context) : OpRewritePattern(context, 2) {}
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    if (isPlanned(op))
+      return failure();
+    for (auto [x, gate] : {std::pair(op.getLhs(), op.getRhs()),
+                           std::pair(op.getRhs(), op.getLhs())}) {
+      auto sigmoid = gate.getDefiningOp<SigmoidOp>();
+      if (!sigmoid || !sigmoid->hasOneUse() || x.getType() != op.getType() ||
+          gate.getType() != op.getType() ||
+          !holds(op, Precondition::SiluOfItself, sigmoid.getX() == x))
+        continue;
+      rewriter.replaceOpWithNewOp<SiluOp>(op, op.getType(), x);
+      return success();
+    }
+    return failure();
+  }
+};
+
 } // namespace
 
 void kerf::nn::populateGeluPattern(RewritePatternSet &patterns) {
-  patterns.add<RecogniseGelu>(patterns.getContext());
+  patterns.add<RecogniseGelu, RecogniseSilu>(patterns.getContext());
 }
