@@ -419,6 +419,11 @@ template <typename V> SolveResult Solver<V>::run() {
   EliminationOrder order = findOrder();
   result.statistics.largestTable = order.largestTable;
   result.statistics.inducedWidth = order.width;
+  if (!narrowOnly && diffuse(order)) {
+    if (met())
+      return finishMet("bound met");
+    order = findOrder();
+  }
   if (shouldSplitLevels(order.fits ? order.totalEntries
                                    : static_cast<double>(infinity<V>())))
     return runByLevels();

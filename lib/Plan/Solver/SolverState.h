@@ -47,6 +47,11 @@ private:
   SolveResult runByLevels();
   bool shouldSplitLevels(double entries) const;
   void polish();
+  /// Passes of messages (Diffusion.h) where elimination would be long or cannot
+  /// be: they give a bound and solutions, and drop what is too expensive, which
+  /// makes elimination short. `order`: that of the model; false: it is short.
+  bool diffuse(const EliminationOrder &order);
+  bool diffuseOnce();
   void boundBySplitting(double seconds);
   void makeLegal(Landscape &landscape, const Clock &until);
   void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,
