@@ -13,14 +13,13 @@
 using namespace kerf::plan;
 
 template <typename V>
-Diffusion<V>::Diffusion(const Model<V> &model, llvm::ArrayRef<TableId> unary)
+Diffusion<V>::Diffusion(const Model<V> &model)
     : model(model), constant(model.constant) {
   size_t numNodes = model.numNodes();
   arcs.resize(numNodes);
   choices.assign(numNodes, 0);
   for (uint32_t node = 0; node < numNodes; ++node) {
-    TableId table = unary.empty() ? model.unary[node] : unary[node];
-    own.push_back(model.store[table].values);
+    own.push_back(model.costs(node));
     out.emplace_back(own.back().size(), 0);
   }
   for (auto [index, factor] : llvm::enumerate(model.factors)) {
@@ -41,15 +40,39 @@ Diffusion<V>::Diffusion(const Model<V> &model, llvm::ArrayRef<TableId> unary)
   // Nothing may be negative from here on.
   for (uint32_t factor = 0; factor < model.factors.size(); ++factor)
     take(factor, 0);
-  for (uint32_t node = 0; node < numNodes && !empty; ++node) {
-    V min = kDropped;
+  for (uint32_t node = 0; node < numNodes && !empty; ++node)
+    settle(node);
+}
+
+template <typename V> void Diffusion<V>::settle(uint32_t node) {
+  std::vector<V> &costs = own[node];
+  V min = kDropped;
+  for (uint32_t c = 0; c < costs.size(); ++c)
+    if (!out[node][c])
+      min = std::min(min, costs[c]);
+  constant += min;
+  for (uint32_t c = 0; c < costs.size(); ++c)
+    if (!out[node][c])
+      costs[c] -= min;
+}
+
+template <typename V>
+void Diffusion<V>::setPrices(const std::vector<Sum> &prices) {
+  Penalties<V> next = penaltiesAt(model, prices);
+  constant += penalties.constant - next.constant;
+  penalties.ofNode.resize(model.numNodes());
+  for (uint32_t node = 0; node < model.numNodes() && !empty; ++node) {
+    const std::vector<V> &before = penalties.ofNode[node];
+    const std::vector<V> &after = next.ofNode[node];
+    if (before == after)
+      continue;
     for (uint32_t c = 0; c < own[node].size(); ++c)
       if (!out[node][c])
-        min = std::min(min, own[node][c]);
-    constant += min;
-    for (V &value : own[node])
-      value -= min;
+        own[node][c] +=
+            (after.empty() ? 0 : after[c]) - (before.empty() ? 0 : before[c]);
+    settle(node);
   }
+  penalties = std::move(next);
 }
 
 template <typename V> void Diffusion<V>::drop(uint32_t node, uint32_t choice) {
@@ -168,21 +191,12 @@ template <typename V> void Diffusion<V>::pass(bool forward, V goal) {
       numBehind += arc.behind;
     }
     std::vector<V> &costs = own[node];
-    V min = kDropped;
-    for (uint32_t c = 0; c < costs.size(); ++c) {
-      if (out[node][c])
-        continue;
-      if (constant + costs[c] >= goal)
+    for (uint32_t c = 0; c < costs.size(); ++c)
+      if (!out[node][c] && constant + costs[c] >= goal)
         drop(node, c);
-      else
-        min = std::min(min, costs[c]);
-    }
     if (empty)
       return;
-    constant += min;
-    for (uint32_t c = 0; c < costs.size(); ++c)
-      if (!out[node][c])
-        costs[c] -= min;
+    settle(node);
     choices[node] = decode(node, forward);
     auto parts = static_cast<V>(std::max(numBefore, numBehind));
     if (parts == 0)

@@ -23,15 +23,19 @@
 #ifndef KERF_LIB_PLAN_SOLVER_DIFFUSION_H
 #define KERF_LIB_PLAN_SOLVER_DIFFUSION_H
 
-#include "Model.h"
+#include "Lagrange.h"
 
 namespace kerf::plan {
 
 template <typename V> class Diffusion {
 public:
-  /// `unary`: the tables of the nodes, by default the model's own; what the
-  /// bound is of.
-  explicit Diffusion(const Model<V> &model, llvm::ArrayRef<TableId> unary = {});
+  explicit Diffusion(const Model<V> &model);
+
+  /// Prices on limits (Lagrange.h): the bound is of costs with penalties, so
+  /// what is said of solutions from here on holds for those that keep the
+  /// limits. Messages stay, so few passes are needed for prices that are close
+  /// to the last ones.
+  void setPrices(const std::vector<Sum> &prices);
 
   /// One pass in the order of the nodes, or back. Choices with which every
   /// solution costs `goal` or more are dropped.
@@ -68,6 +72,8 @@ private:
   void take(uint32_t factor, uint32_t axis);
   uint32_t decode(uint32_t node, bool forward);
   void drop(uint32_t node, uint32_t choice);
+  /// Gives the least of what is left at a node to the constant.
+  void settle(uint32_t node);
 
   const Model<V> &model;
   std::vector<std::vector<Arc>> arcs;
@@ -81,6 +87,7 @@ private:
   bool empty = false;
   size_t dropped = 0;
   double numEntries = 0;
+  Penalties<V> penalties; ///< of the prices that were set last
   std::vector<V> sum, share;
 };
 

@@ -419,14 +419,14 @@ template <typename V> SolveResult Solver<V>::run() {
   EliminationOrder order = findOrder();
   result.statistics.largestTable = order.largestTable;
   result.statistics.inducedWidth = order.width;
+  if (shouldSplitLevels(order.fits ? order.totalEntries
+                                   : static_cast<double>(infinity<V>())))
+    return runByLevels();
   if (!narrowOnly && diffuse(order)) {
     if (met())
       return finishMet("bound met");
     order = findOrder();
   }
-  if (shouldSplitLevels(order.fits ? order.totalEntries
-                                   : static_cast<double>(infinity<V>())))
-    return runByLevels();
   if (!order.fits)
     return narrowOnly ? finish("table too large") : runLarge();
   bool shrunk = tighten(order, narrowOnly ? 20 : 60);

@@ -59,6 +59,45 @@ TEST(Diffusion, BoundsBruteForce) {
   }
 }
 
+/// Prices that change between passes, under limits that bind.
+template <typename V> void checkLimits(uint64_t seed) {
+  RandomShape shape = shapeOf(seed);
+  shape.resources = 1 + seed % 2;
+  shape.tightness = 0.2 + 0.1 * double(seed % 6);
+  Problem problem = randomProblem(7000 + seed, shape);
+  SolveResult judge = bruteForce(problem);
+  Model<V> model(problem, LevelWeights::of(problem));
+  if (!judge.hasSolution())
+    return;
+  V best = model.costOf(judge.solution);
+  std::mt19937_64 random(seed);
+  for (V goal : {infinity<V>(), best + 1}) {
+    Diffusion<V> diffusion(model);
+    std::vector<Sum> prices(model.rows.size(), 0);
+    for (int pass = 0; pass < 24; ++pass) {
+      if (pass % 3 == 2) {
+        for (Sum &price : prices)
+          price = Sum(random() % 8) << priceShift<V>();
+        diffusion.setPrices(prices);
+      }
+      diffusion.pass(pass % 2 == 0, goal);
+      ASSERT_FALSE(diffusion.isEmpty()) << "seed " << seed;
+      EXPECT_LE(diffusion.bound(), best) << "seed " << seed;
+    }
+    std::vector<std::vector<char>> kept = diffusion.kept();
+    for (uint32_t node = 0; node < judge.solution.size(); ++node)
+      EXPECT_TRUE(kept[node][judge.solution[node]]) << "seed " << seed;
+  }
+}
+
+// The same of solutions that keep limits, at any prices.
+TEST(Diffusion, BoundsBruteForceUnderLimits) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    checkLimits<int64_t>(seed);
+    checkLimits<Sum>(seed);
+  }
+}
+
 // On trees the bound is the optimum.
 TEST(Diffusion, ExactOnTrees) {
   std::mt19937_64 random(1);
