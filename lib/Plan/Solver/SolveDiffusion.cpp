@@ -27,13 +27,15 @@ static constexpr int kFirstSteps = 60, kMaxSteps = 200, kIdleSteps = 8;
 /// between the bound and the best solution.
 static constexpr int kIdlePasses = 10;
 static constexpr double kLittle = 0.01;
+/// Of the time that is left, for prices and for passes.
+static constexpr double kShare = 0.25;
 
 /// Where limits bind: passes and steps of prices in turn. The solution that a
 /// pass would take says which limits it breaks, and by how much; that is about
 /// the direction in which the bound rises.
 template <typename V>
 void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
-  Clock own = clock.slice(clock.left() / 4);
+  Clock own = clock.slice(clock.left() * kShare);
   double affordable = kMaxWork / std::max(2 * diffusion.entries(), 1.0);
   int steps = static_cast<int>(std::clamp(affordable, 20.0, 1.0 * kMaxSteps));
   std::vector<Sum> now(model.rows.size(), 0), best = now;
@@ -104,7 +106,7 @@ void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
 /// One round; whether it dropped choices.
 template <typename V> bool Solver<V>::diffuseOnce() {
   Diffusion<V> diffusion(model);
-  Clock own = clock.slice(clock.left() / 4);
+  Clock own = clock.slice(clock.left() * kShare);
   double affordable = kMaxWork / std::max(diffusion.entries(), 1.0);
   int passes = static_cast<int>(std::clamp(affordable, 20.0, 1.0 * kMaxPasses));
   V boundBefore = diffusion.bound(), best = infinity<V>();
@@ -114,7 +116,7 @@ template <typename V> bool Solver<V>::diffuseOnce() {
     raisePrices(diffusion, forbidden);
     // Nothing is below the cutoff: what was found shall not be far off.
     if (met() && result.hasSolution() && cutoff() < upper)
-      polish();
+      polish(own);
     if (met())
       return true;
     boundBefore = diffusion.bound();
@@ -151,7 +153,7 @@ template <typename V> bool Solver<V>::diffuseOnce() {
     // A better solution lets more be dropped.
     V upperBefore = upper;
     if (!isPolished && result.hasSolution())
-      polish();
+      polish(own);
     isPolished = true;
     if (upper == upperBefore)
       break;
@@ -220,8 +222,9 @@ template <typename V> bool Solver<V>::diffuse(const EliminationOrder &first) {
     size_t before = count();
     if (!diffuseOnce() || met() || count() * 10 > before * 9)
       break;
-    if (!isLong(EliminationOrder::find(
-            model, static_cast<double>(options.maxTableEntries))))
+    EliminationOrder order = EliminationOrder::find(
+        model, static_cast<double>(options.maxTableEntries));
+    if (!isLong(order))
       break;
   }
   return true;

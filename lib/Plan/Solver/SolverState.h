@@ -47,7 +47,7 @@ private:
   /// Solves level 0 alone, then improves the lower levels (SolveLevels.cpp).
   SolveResult runByLevels();
   bool shouldSplitLevels(double entries) const;
-  void polish();
+  void polish(const Clock &until);
   /// Passes of messages (Diffusion.h) where elimination would be long or cannot
   /// be: they give a bound and solutions, and drop what is too expensive, which
   /// makes elimination short. `order`: that of the model; false: it is short.
