@@ -26,9 +26,9 @@ static std::vector<Sum> prefixSums(const std::vector<Sum> &prices) {
   return prefix;
 }
 
-/// Scales prices down so that the penalties of one solution stay far below
-/// infinity.
-template <typename V> void Dual<V>::limitPrices(Prices &prices) const {
+/// The penalties of one solution stay far below infinity.
+template <typename V>
+void kerf::plan::limitPrices(const Model<V> &model, std::vector<Sum> &prices) {
   std::vector<Sum> prefix = prefixSums<V>(prices);
   double worst = 0;
   for (uint32_t node = 0; node < model.numNodes(); ++node)
@@ -47,29 +47,44 @@ template <typename V> void Dual<V>::limitPrices(Prices &prices) const {
 }
 
 template <typename V>
-std::vector<TableId> Dual<V>::penalised(const Prices &prices, V &constant) {
+Penalties<V> kerf::plan::penaltiesAt(const Model<V> &model,
+                                     const std::vector<Sum> &prices) {
   std::vector<Sum> prefix = prefixSums<V>(prices);
-  std::vector<TableId> unary = model.unary;
-  for (uint32_t node = 0; node < model.numNodes(); ++node) {
-    Table<V> table;
+  Penalties<V> result;
+  result.ofNode.resize(model.numNodes());
+  for (uint32_t node = 0; node < model.numNodes(); ++node)
     for (const RowUsage &usage : model.usages[node]) {
       Sum price = prefix[usage.end] - prefix[usage.begin];
       if (price == 0)
         continue;
-      if (table.values.empty())
-        table = model.store[unary[node]];
+      std::vector<V> &own = result.ofNode[node];
+      own.resize(usage.amounts.size(), 0);
       for (size_t c = 0; c < usage.amounts.size(); ++c)
-        table.values[c] = addCosts<V>(
-            table.values[c], static_cast<V>(floorShift(price * usage.amounts[c],
+        own[c] = addCosts<V>(own[c],
+                             static_cast<V>(floorShift(price * usage.amounts[c],
                                                        priceShift<V>())));
     }
-    if (!table.values.empty())
-      unary[node] = model.store.intern(std::move(table));
-  }
   Sum total = 0;
   for (size_t row = 0; row < prices.size(); ++row)
     total += prices[row] * model.rows[row].limit;
-  constant = static_cast<V>(ceilShift(total, priceShift<V>()));
+  result.constant = static_cast<V>(ceilShift(total, priceShift<V>()));
+  return result;
+}
+
+template <typename V>
+std::vector<TableId> Dual<V>::penalised(const Prices &prices, V &constant) {
+  Penalties<V> penalties = penaltiesAt(model, prices);
+  constant = penalties.constant;
+  std::vector<TableId> unary = model.unary;
+  for (uint32_t node = 0; node < model.numNodes(); ++node) {
+    const std::vector<V> &own = penalties.ofNode[node];
+    if (own.empty())
+      continue;
+    Table<V> table = model.store[unary[node]];
+    for (size_t c = 0; c < own.size(); ++c)
+      table.values[c] = addCosts<V>(table.values[c], own[c]);
+    unary[node] = model.store.intern(std::move(table));
+  }
   return unary;
 }
 
@@ -286,5 +301,12 @@ Dual<V>::ascend(int budget, const Clock &clock,
   return ascent;
 }
 
+template Penalties<int64_t> kerf::plan::penaltiesAt(const Model<int64_t> &,
+                                                    const std::vector<Sum> &);
+template Penalties<Sum> kerf::plan::penaltiesAt(const Model<Sum> &,
+                                                const std::vector<Sum> &);
+template void kerf::plan::limitPrices(const Model<int64_t> &,
+                                      std::vector<Sum> &);
+template void kerf::plan::limitPrices(const Model<Sum> &, std::vector<Sum> &);
 template class kerf::plan::Dual<int64_t>;
 template class kerf::plan::Dual<Sum>;

@@ -24,6 +24,19 @@ template <typename V> constexpr unsigned priceShift() {
   return sizeof(V) == 8 ? 20 : 4;
 }
 
+/// What prices add to each choice of each node (nothing: an empty list), and
+/// what the limits together are worth.
+template <typename V> struct Penalties {
+  std::vector<std::vector<V>> ofNode;
+  V constant = 0;
+};
+template <typename V>
+Penalties<V> penaltiesAt(const Model<V> &model, const std::vector<Sum> &prices);
+
+/// Scales prices down where their penalties would come near infinity.
+template <typename V>
+void limitPrices(const Model<V> &model, std::vector<Sum> &prices);
+
 template <typename V> class Dual {
 public:
   using Prices = std::vector<Sum>;
@@ -40,8 +53,9 @@ public:
     bool legal = false;
     bool blocked = false; ///< no assignment is allowed at all
   };
-  /// Scales prices down where their penalties would come near infinity.
-  void limitPrices(Prices &prices) const;
+  void limitPrices(Prices &prices) const {
+    kerf::plan::limitPrices(model, prices);
+  }
   /// One elimination, for prices within the limit.
   Point evaluate(const Prices &prices);
   /// For a model without costs: the assignment with the least load of the row;
@@ -77,6 +91,12 @@ private:
   size_t mark;
 };
 
+extern template Penalties<int64_t> penaltiesAt(const Model<int64_t> &,
+                                               const std::vector<Sum> &);
+extern template Penalties<Sum> penaltiesAt(const Model<Sum> &,
+                                           const std::vector<Sum> &);
+extern template void limitPrices(const Model<int64_t> &, std::vector<Sum> &);
+extern template void limitPrices(const Model<Sum> &, std::vector<Sum> &);
 extern template class Dual<int64_t>;
 extern template class Dual<Sum>;
 

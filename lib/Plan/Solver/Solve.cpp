@@ -422,6 +422,11 @@ template <typename V> SolveResult Solver<V>::run() {
   if (shouldSplitLevels(order.fits ? order.totalEntries
                                    : static_cast<double>(infinity<V>())))
     return runByLevels();
+  if (!narrowOnly && diffuse(order)) {
+    if (met())
+      return finishMet("bound met");
+    order = findOrder();
+  }
   if (!order.fits)
     return narrowOnly ? finish("table too large") : runLarge();
   bool shrunk = tighten(order, narrowOnly ? 20 : 60);

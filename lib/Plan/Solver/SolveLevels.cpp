@@ -65,31 +65,31 @@ template <typename V> SolveResult Solver<V>::runByLevels() {
   // No solution below the cutoff: lower levels do not matter.
   if (!result.hasSolution() || primary.statistics.stoppedBy == "cutoff")
     return end();
-  polish();
+  polish(clock);
   return end();
 }
 
 /// Improves small regions around every node in order, then larger ones, until
 /// none gains.
-template <typename V> void Solver<V>::polish() {
+template <typename V> void Solver<V>::polish(const Clock &until) {
   struct Shape {
     size_t size;
     double tables;
   };
   Landscape landscape(problem, result.solution, options.deadlineIsOfProcessor);
   for (Shape shape : {Shape{40, 3e4}, Shape{150, 3e4}, Shape{40, 3e4}}) {
-    for (int pass = 0; pass < 3 && !clock.expired(); ++pass) {
+    for (int pass = 0; pass < 3 && !until.expired(); ++pass) {
       bool gained = false;
       std::vector<char> covered(problem.nodes.size(), 0);
       for (uint32_t seed = 0; seed < covered.size(); ++seed) {
-        if (covered[seed] || problem.numChoices(seed) < 2 || clock.expired())
+        if (covered[seed] || problem.numChoices(seed) < 2 || until.expired())
           continue;
         std::vector<uint32_t> region =
             landscape.region(seed, shape.size, shape.tables, random);
         for (uint32_t node : region)
           covered[node] = 1;
         gained |= landscape.improve(region, /*soft=*/false,
-                                    std::min(2.0, clock.left()), moves) > 0;
+                                    std::min(2.0, until.left()), moves) > 0;
       }
       if (!gained)
         break;

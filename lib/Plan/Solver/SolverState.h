@@ -8,6 +8,7 @@
 #ifndef KERF_LIB_PLAN_SOLVER_SOLVERSTATE_H
 #define KERF_LIB_PLAN_SOLVER_SOLVERSTATE_H
 
+#include "Diffusion.h"
 #include "Feasibility.h"
 #include "Labels.h"
 #include "LargeSearch.h"
@@ -46,7 +47,14 @@ private:
   /// Solves level 0 alone, then improves the lower levels (SolveLevels.cpp).
   SolveResult runByLevels();
   bool shouldSplitLevels(double entries) const;
-  void polish();
+  void polish(const Clock &until);
+  /// Passes of messages (Diffusion.h) where elimination would be long or cannot
+  /// be: they give a bound and solutions, and drop what is too expensive, which
+  /// makes elimination short. `order`: that of the model; false: it is short.
+  bool diffuse(const EliminationOrder &order);
+  bool diffuseOnce();
+  /// `forbidden`: choices that were out before any was too expensive.
+  void raisePrices(Diffusion<V> &diffusion, size_t forbidden);
   void boundBySplitting(double seconds);
   void makeLegal(Landscape &landscape, const Clock &until);
   void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,
