@@ -205,20 +205,6 @@ static int report(const Error &error, const TrainOptions &options,
   return job.report(toStatus(error), isLocated ? "" : options.model, err);
 }
 
-/// Whether two texts name the same thing: of what is noted on a model only that
-/// can be why training is refused.
-static bool nameTheSame(std::string_view a, std::string_view b) {
-  for (size_t open = a.find('"'); open != a.npos;) {
-    size_t close = a.find('"', open + 1);
-    if (close == a.npos)
-      return false;
-    if (close > open + 1 && b.find(a.substr(open, close + 1 - open)) != b.npos)
-      return true;
-    open = a.find('"', close + 1);
-  }
-  return false;
-}
-
 int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
                            std::FILE *out, const Messages &err) {
   std::string wrong = checkTrainOptions(options, job.leads());
@@ -232,12 +218,10 @@ int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
   } catch (const TrainExit &exit) {
     code = exit.code;
   } catch (...) {
-    Error error = currentError();
-    code = report(error, options, job, err);
+    code = report(currentError(), options, job, err);
     if (!isReady && !options.quiet && job.leads())
       for (const std::string &text : options.hints)
-        if (nameTheSame(text, error.message))
-          say(err, "note: " + printable(text) + "\n");
+        say(err, "note: " + printable(text) + "\n");
   }
   return job.leave(code, err);
 }

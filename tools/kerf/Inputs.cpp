@@ -291,13 +291,20 @@ void kerf::tool::takeData(Options &options) {
   // How many samples a step takes is not for the data to say, wherever else the
   // model has that size.
   std::set<std::string> batches;
-  std::set<std::string> inner; // no samples have a size that is also inside
+  // Sizes that are also behind a first dimension, and so are none of samples if
+  // another input begins with one that is not.
+  std::set<std::string> inner;
   bool isNamed = false;
   for (const rt::InputSpec &spec : *specs) {
     isNamed |= llvm::any_of(spec.symbols, namesBatch);
     if (!spec.symbols.empty())
       inner.insert(spec.symbols.begin() + 1, spec.symbols.end());
   }
+  if (llvm::none_of(*specs, [&](const rt::InputSpec &spec) {
+        return !spec.symbols.empty() && !spec.symbols[0].empty() &&
+               !inner.count(spec.symbols[0]);
+      }))
+    inner.clear();
   auto shared = compilationOptions(options).import.batchDims;
   for (const rt::InputSpec &spec : *specs) {
     auto said = shared.find(spec.name);

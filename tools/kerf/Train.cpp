@@ -119,12 +119,17 @@ static void bindSizes(Options &options, const ImportReport &report) {
   bool isNamed = llvm::any_of(report.inputs, [](const ModelValue &input) {
     return !input.dims.empty() && namesBatch(input.dims[0].symbol);
   });
-  // A size that inputs have behind the first dimension, too, is none of
-  // samples.
+  // A size that inputs have behind the first dimension, too, is none of samples
+  // if another input begins with one that they do not.
   std::set<std::string> inner;
   for (const ModelValue &input : report.inputs)
     for (size_t dim = 1; dim < input.dims.size(); ++dim)
       inner.insert(input.dims[dim].symbol);
+  if (llvm::none_of(report.inputs, [&](const ModelValue &input) {
+        return !input.dims.empty() && !input.dims[0].symbol.empty() &&
+               !inner.count(input.dims[0].symbol);
+      }))
+    inner.clear();
   for (const ModelValue &input : report.inputs) {
     if (isSaidToBeShared(import, input.name))
       continue;
@@ -352,8 +357,12 @@ static void package(const Options &options, const std::string &path,
     return;
   llvm::append_range(
       loop->notes, describeTrained(compilation.getTraining(), options.verbose));
-  loop->hints = notesOf(compilation, options);
-  llvm::append_range(loop->notes, loop->hints);
+  llvm::append_range(loop->notes, notesOf(compilation, options));
+  // What is noted on the plan is not why data are refused.
+  for (const auto &notes :
+       {compilation.getImportReport().notes, compilation.getTraining().notes})
+    for (const std::string &note : notes)
+      loop->hints.push_back(spellFlags(note));
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
         llvm::cast<mlir::StringAttr>(file).getValue().str());

@@ -181,8 +181,9 @@ TEST(Schemas, NameBothVersions) {
   EXPECT_THAT(mismatch("kerf.sample/0"), HasSubstr("older than"));
   EXPECT_THAT(mismatch("kerf.sample/99999999999999999999"),
               HasSubstr("newer than"));
+  EXPECT_EQ(mismatch(""), "is missing, expected \"kerf.sample/9\"");
   for (const char *other :
-       {"", "kerf.sample", "kerf.sample/", "kerf.sample/09", "kerf.sample/9 ",
+       {"kerf.sample", "kerf.sample/", "kerf.sample/09", "kerf.sample/9 ",
         "kerf.sampler/9", "kerf.sample9", "kerf.sample/-1"})
     EXPECT_EQ(mismatch(other),
               "is \"" + std::string(other) + "\", expected \"kerf.sample/9\"");

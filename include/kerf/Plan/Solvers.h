@@ -25,7 +25,8 @@ llvm::StringRef toString(Status status);
 
 struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
-  /// Problems too wide for elimination take 20 s where none is given.
+  /// Problems that neither elimination nor messages prove take 20 s where none
+  /// is given.
   double deadlineSeconds = 0;
   /// Whether seconds are those of this thread on the processor, which other
   /// work of the machine does not change.
