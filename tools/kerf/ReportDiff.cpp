@@ -11,6 +11,7 @@
 #include "Options.h"
 #include "Output.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -233,10 +234,25 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   const json::Object *fullA = fullestDevice(a), *fullB = fullestDevice(b);
   table.values("memory of the fullest device", numberAt(fullA, {"peak"}),
                numberAt(fullB, {"peak"}), formatBytes);
-  for (const char *part :
-       {"parameters", "gradients", "optimizer", "activations", "workspace"})
-    table.values(std::string("  ") + part, numberAt(fullA, {part}),
-                 numberAt(fullB, {part}), formatBytes);
+  // A run knows what is kept from step to step and what is not, and no more.
+  bool isApart = a.isPlan() == b.isPlan();
+  const llvm::StringRef kept[] = {"parameters", "optimizer"},
+                        made[] = {"gradients", "activations"};
+  for (llvm::ArrayRef<llvm::StringRef> row :
+       {llvm::ArrayRef(kept), llvm::ArrayRef(made)}) {
+    double first = 0, second = 0;
+    for (llvm::StringRef part : row) {
+      first += numberAt(fullA, {part});
+      second += numberAt(fullB, {part});
+      if (isApart)
+        table.values(("  " + part).str(), numberAt(fullA, {part}),
+                     numberAt(fullB, {part}), formatBytes);
+    }
+    if (!isApart)
+      table.values("  " + llvm::join(row, ", "), first, second, formatBytes);
+  }
+  table.values("  workspace", numberAt(fullA, {"workspace"}),
+               numberAt(fullB, {"workspace"}), formatBytes);
 
   bool alike = a.isPlan() == b.isPlan();
   auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);
