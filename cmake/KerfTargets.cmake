@@ -140,25 +140,12 @@ function(kerf_add_phase name)
   kerf_add_library(Kerf${name} ${exc} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} DEPENDS ${depends} KerfDialectsIncGen)
 endfunction()
 
-# kerf_add_tool(NAME SOURCES ... LINK ...): an executable of the compiler. MLIR_ARCHIVES: MLIR is linked in,
-# since half of the time in which a short command starts goes into binding the symbols of libMLIR. Such a
-# tool loads no plugins.
+# kerf_add_tool(NAME SOURCES ... LINK ...): an executable of the compiler.
 function(kerf_add_tool name)
-  cmake_parse_arguments(ARG "EXCEPTIONS;MLIR_ARCHIVES" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   kerf_compiler_options(${name})
-  set(mlir MLIR)
-  if(ARG_MLIR_ARCHIVES)
-    get_property(mlir GLOBAL PROPERTY MLIR_DIALECT_LIBS)
-    get_property(conversions GLOBAL PROPERTY MLIR_CONVERSION_LIBS)
-    get_property(translations GLOBAL PROPERTY MLIR_TRANSLATION_LIBS)
-    list(APPEND mlir ${conversions} ${translations})
-    # All addresses are known when it is linked.
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${name} PRIVATE -fPIC)
-    target_link_options(${name} PRIVATE -no-pie)
-  endif()
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} ${mlir} LLVM)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
   add_dependencies(${name} KerfDialectsIncGen)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
