@@ -60,6 +60,7 @@ Block *Importer::startBody() {
 bool Importer::attempt(llvm::function_ref<LogicalResult()> import) {
   ImportReport before = report;
   auto knownUnsupported = unsupportedIndex;
+  int64_t nodesBefore = nodesImported;
   auto numErrors = [&] {
     size_t errors = report.issues.size();
     for (const auto &entry : report.unsupported)
@@ -71,6 +72,7 @@ bool Importer::attempt(llvm::function_ref<LogicalResult()> import) {
     return true;
   report = std::move(before);
   unsupportedIndex = std::move(knownUnsupported);
+  nodesImported = nodesBefore;
   return false;
 }
 

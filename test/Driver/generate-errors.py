@@ -43,6 +43,8 @@ jobs = [
      [r"--prompt-ids: 9 ids, but the cache of .*model.kerf has 8 positions"]),
     ("tokens beyond the cache", [package, PROMPT, "--tokens=7"], 2,
      [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8 \(--cache-length of the command that compiles\)"]),
+    ("the best of nothing drawn", [package, PROMPT, "--tokens=2", "--temperature=0", "--top-k=5"], 2, [r"--top-k: no id is drawn at --temperature=0"]),
+    ("the likeliest of nothing drawn", [package, PROMPT, "--tokens=2", "--temperature=0", "--top-p=0.5"], 2, [r"--top-p: no id is drawn at --temperature=0"]),
     ("an id out of the vocabulary", [package, "--prompt-ids=1,67"], 2,
      [r"--prompt-ids: 67 is not in the vocabulary of .*, 0 to 66"]),
     ("a negative id", [package, "--prompt-ids=-1"], 2, [r"--prompt-ids: -1 is not in the vocabulary"]),
@@ -85,6 +87,8 @@ in_parallel([(expect_error, checks, f"{kind} for {' '.join(map(str, command))}",
               [command[0], model, *command[1:], f"--state={pair}"], 2, [r"error: .*--state: " + pattern], "kerf", [out / "none.kerf"])
              for command in COMMANDS for kind, pair, pattern in PAIRS])
 
+# What binds the sizes of a decoder is said where they are open.
+expect_error(checks, "open sizes", ["plan", model], 2, [r'note: "past_key_values.0.key" is a cache: --cache-length=POSITIONS binds'])
 # Training a decoder that was exported with its cache is told how to export it.
 decoders.np.savez(out / "data.npz", input_ids=decoders.np.zeros((8, 4), "int64"), labels=decoders.np.zeros((8, 4), "int64"))
 expect_error(checks, "a cache in training", ["train", model, f"--data={out / 'data.npz'}", "--loss=cross_entropy,labels=labels",

@@ -94,4 +94,8 @@ for data, wanted in (("repeated", f"array \"mix\" has shape {SAMPLES}x5x5, input
                      ("missing", "no array for input \"factor\"")):
     result = train(data, model("batch"), f"--data={OUT / data}.npz", "--no-output", "--batch-dim", "mix=-1")
     checks.expect(data, result.returncode == 2 and wanted in result.stderr, result.stderr)
+# An input without samples of which nothing is said is named, with what to say.
+untold = kerf("train", model(BATCH), f"--data={DATA}", *LOSS, "--steps=1", "--no-output")
+checks.expect("untold", untold.returncode == 2 and f'input "mix" begins with {FEATURES}, the batch is {BATCH}' in untold.stderr
+              and "--batch-dim mix=-1" in untold.stderr, untold.stderr)
 checks.finish()

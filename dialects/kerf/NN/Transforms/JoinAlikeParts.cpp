@@ -49,6 +49,8 @@ static std::optional<Chain> chainTo(Value value) {
   constexpr size_t kMost = 16;
   Chain chain;
   while (Operation *op = value.getDefiningOp()) {
+    if (isPlanned(op)) // for the shapes that are there
+      return std::nullopt;
     if (auto slice = dyn_cast<SliceOp>(op)) {
       chain.slice = slice;
       std::reverse(chain.ops.begin(), chain.ops.end());
