@@ -4,6 +4,7 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -107,6 +108,25 @@ static void noteGuessedBatch(func::FuncOp function, const dist::Mesh &mesh,
                     first + "=-1: it has no samples)");
 }
 
+/// Why a data-parallel axis may have too little to cut: the samples of a
+/// micro-batch are not filled up. Empty if that is not the reason.
+static std::string whyUncut(func::FuncOp function, const dist::Mesh &mesh,
+                            const dist::MeshAxis &axis) {
+  int64_t microBatches = mesh.numMicroBatches();
+  for (BlockArgument argument : function.getArguments()) {
+    auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                      kBatchDimAttr);
+    if (axis.name != "dp" || microBatches == 1 || !dim || dim.getInt() < 0)
+      continue;
+    int64_t samples = shapeOf(argument)[dim.getInt()] / microBatches;
+    if (samples % axis.size != 0)
+      return "; a micro-batch of " + std::to_string(samples) +
+             " samples does not divide into " + std::to_string(axis.size) +
+             ", and only a batch without micro-batches is filled up";
+  }
+  return "";
+}
+
 std::vector<std::string> kerf::planNotes(ModuleOp module) {
   std::vector<std::string> notes;
   auto function = dist::findEntry(module);
@@ -133,12 +153,13 @@ std::vector<std::string> kerf::planNotes(ModuleOp module) {
     std::string name = axis.name + "=" + std::to_string(axis.size);
     if (count == 1)
       notes.push_back("nothing is cut over " + name +
-                      ": all devices along it compute the same");
+                      ": all devices along it compute the same" +
+                      whyUncut(function, mesh, axis));
     else
-      notes.push_back(name + " cuts nothing into more than " +
-                      std::to_string(count) + " parts: of its devices " +
-                      std::to_string(axis.size / count) +
-                      " each compute the same");
+      notes.push_back(
+          name + " cuts nothing into more than " + std::to_string(count) +
+          " parts: of its devices " + std::to_string(axis.size / count) +
+          " each compute the same" + whyUncut(function, mesh, axis));
   }
   noteGuessedBatch(function, mesh, notes);
   notePadding(function, mesh, notes);

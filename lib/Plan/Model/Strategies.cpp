@@ -26,13 +26,6 @@ public:
     for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
       if (isMajorEverywhere(factor))
         candidates.push_back(factor);
-    hasMinors.assign(rule.factors.size(), false);
-    for (const auto *side : {&rule.operands, &rule.results})
-      for (const TensorFactors &tensor : *side)
-        for (const DimFactors &list : tensor)
-          if (list.size() > 1)
-            for (unsigned factor : list)
-              hasMinors[factor] = true;
   }
 
   std::vector<Strategy> run() {
@@ -77,15 +70,12 @@ private:
       return false;
     int64_t total = shards[factor] * extra;
     const Factor &info = rule.factors[factor];
-    // A batch that shares its dimension with other factors is cut between
-    // samples only, without padding.
-    bool mustDivide = info.mustDivide || (isBatch && hasMinors[factor]);
     if (isBatch && options.batchSize % total != 0 &&
-        (mustDivide || mesh.microBatches > 1))
+        (info.mustDivide || mesh.microBatches > 1))
       return false;
     if (info.size % total == 0)
       return true;
-    if (mustDivide)
+    if (info.mustDivide)
       return false;
     return isThin(factor, total, dist::localSize(info.size, total)) ||
            llvm::any_of(blockSizesOf(factor), [&](const BlockSize &blockSize) {
@@ -94,14 +84,25 @@ private:
   }
 
   llvm::ArrayRef<BlockSize> blockSizesOf(unsigned factor) const {
-    if (options.blockSizes.empty() || options.batchFactor == factor)
+    if (options.blockSizes.empty())
       return {};
-    return options.blockSizes[factor];
+    llvm::ArrayRef<BlockSize> sizes = options.blockSizes[factor];
+    // A batch may lie in blocks of whole samples, not in those that a hint asks
+    // for, which may have any padding. Units come before these.
+    return options.batchFactor == factor
+               ? sizes.take_while([](const BlockSize &blockSize) {
+                   return blockSize.shards == 0;
+                 })
+               : sizes;
   }
 
-  /// Whether `total` blocks of this size have little enough padding.
+  /// Whether `total` blocks of this size have little enough padding. A batch
+  /// may have more, as long as it is filled up by less than its own size: all
+  /// that a device would do otherwise is to compute it whole.
   bool isThin(unsigned factor, int64_t total, int64_t block) const {
     int64_t size = rule.factors[factor].size;
+    if (options.batchFactor == factor)
+      return block * total < 2 * size;
     return size >= total && static_cast<double>(block * total) <=
                                 options.maxPadding * static_cast<double>(size);
   }
@@ -127,8 +128,8 @@ private:
         add(blockSize.size);
       int64_t units = dist::localSize(size, blockSize.size);
       int64_t block = blockSize.size * dist::localSize(units, total);
-      if (blockSize.shards == 0 && units >= total &&
-          isThin(factor, total, block))
+      if (blockSize.shards == 0 && isThin(factor, total, block) &&
+          (units >= total || options.batchFactor == factor))
         add(block);
     }
     return blocks;
@@ -338,7 +339,6 @@ private:
   const StrategyOptions &options;
   LayoutTable &layouts;
   std::vector<unsigned> candidates;
-  std::vector<bool> hasMinors; ///< shares a dimension with other factors
   std::vector<int64_t> shards; ///< per factor, of the digits so far
   std::vector<int64_t> chosen; ///< per factor, its blocks
   std::vector<size_t> order;   ///< of axes
