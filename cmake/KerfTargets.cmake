@@ -140,12 +140,28 @@ function(kerf_add_phase name)
   kerf_add_library(Kerf${name} ${exc} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} DEPENDS ${depends} KerfDialectsIncGen)
 endfunction()
 
-# kerf_add_tool(NAME SOURCES ... LINK ...): an executable of the compiler.
+# kerf_add_tool(NAME SOURCES ... LINK ...): an executable of the compiler. MLIR_ARCHIVES: MLIR is linked in, since
+# half of the time in which a short command starts goes into binding the symbols of libMLIR; such a tool loads no
+# plugins. The archives are named by their files, as some of their targets ask for libMLIR beside them, and in an order
+# that only lld does without; another linker gets libMLIR.
 function(kerf_add_tool name)
-  cmake_parse_arguments(ARG "EXCEPTIONS" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS;MLIR_ARCHIVES" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   kerf_compiler_options(${name})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+  set(mlir MLIR)
+  if(ARG_MLIR_ARCHIVES AND CMAKE_EXE_LINKER_FLAGS MATCHES "lld")
+    set(mlir)
+    get_property(targets GLOBAL PROPERTY MLIR_ALL_LIBS)
+    foreach(target ${targets})
+      get_target_property(type ${target} TYPE)
+      if(type STREQUAL "STATIC_LIBRARY")
+        list(APPEND mlir $<TARGET_FILE:${target}>)
+      endif()
+    endforeach()
+    # All addresses are known when it is linked.
+    target_link_options(${name} PRIVATE -no-pie)
+  endif()
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} ${mlir} LLVM)
   add_dependencies(${name} KerfDialectsIncGen)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
