@@ -18,12 +18,15 @@ subprocess.run(["kerf", "train", "model.onnx", "--loss=cross_entropy(logits,labe
                 "--data=train.npz", "--batch-size=32", "--epochs=20", "-o", "trained.onnx"], check=True)
 
 trained = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in onnx.load("trained.onnx").graph.initializer}
-assert not [name for name in trained if name.rpartition(".")[0] in trained], "copies were trained apart: kerf train --tied=NAME"
+apart = [name for name in trained if name.rpartition(".")[0] in trained]
+assert not apart, f"equal weights that the export has merged are trained apart: {apart}; optimize=False keeps all (or kerf train --tied=NAME)"
 first = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("model.onnx").graph.initializer}
 lost = [name for name, t in trained.items() if name in first and name not in model.state_dict() and (t.numpy() != first[name]).any()]
-assert not lost, f"trained, though the state_dict does not have them: kerf train --frozen='{'|'.join(lost)}'"
+assert not lost, f"not in the state_dict: export weights with optimize=False, or, of buffers, kerf train --frozen='{'|'.join(lost)}'"
 counters = [name for name in model.state_dict() if name.endswith("num_batches_tracked")]  # of BatchNorm: no graph has them
 tied = {t.data_ptr(): name for name, t in model.state_dict().items() if name in trained}  # the file has one of their names
+gone = [name for name, t in model.state_dict().items() if tied.get(t.data_ptr(), name) not in [*trained, *counters]]
+assert not gone, f"not in the file: {gone}; folded into other weights (optimize=False keeps them), or no output needs them"
 model.load_state_dict({name: trained[tied.get(t.data_ptr(), name)] for name, t in model.state_dict().items()
                        if name not in counters}, strict=False)
 

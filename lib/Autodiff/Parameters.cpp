@@ -243,8 +243,14 @@ static bool isOfSeveralLayers(ArrayRef<Operation *> readers) {
   return isTable && isFactor;
 }
 
-/// Exporters store equal tensors once, even if they are not tied.
+/// Exporters store equal tensors once, even if they are not tied. Nothing is
+/// said of those that the model itself shares (kerf.shared).
 void Step::noteShared() {
+  llvm::StringSet<> shared;
+  if (auto list = main->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(
+          kSharedAttr))
+    for (auto name : list.getAsRange<StringAttr>())
+      shared.insert(name.getValue());
   constexpr size_t max = 4;
   size_t count = 0;
   std::string names;
@@ -259,7 +265,8 @@ void Step::noteShared() {
         readers.insert(reader->getLoc());
         ops.push_back(reader);
       }
-    if (!isOfSeveralLayers(ops) || ++count > max)
+    if (shared.contains(parameter.name) || !isOfSeveralLayers(ops) ||
+        ++count > max)
       continue;
     names += (names.empty() ? "\"" : ", \"") + parameter.label + "\" (by " +
              std::to_string(readers.size()) + " nodes)";
@@ -268,8 +275,9 @@ void Step::noteShared() {
     names += " and " + std::to_string(count - max) + " more";
   // One is what models share on purpose: the table of tokens.
   if (count > 1)
-    names += "; an exporter merges equal weights of fresh layers, unless the "
-             "model is exported in training mode";
+    names += "; an exporter may have merged equal weights of fresh layers, as "
+             "torch.onnx.export does without optimize=False, or with "
+             "dynamo=False without training=TrainingMode.TRAINING";
   if (count > 0)
     notes.push_back("stored once and read in several places, so trained as "
                     "one: " +

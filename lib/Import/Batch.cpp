@@ -45,6 +45,35 @@ bool hasOpenLeading(const Info &info) {
 }
 } // namespace
 
+/// Where the user says what the batch is, its size is that of all inputs, or a
+/// multiple: rows of several samples each.
+void Importer::requireOneBatch() {
+  auto sizeOf = [&](unsigned i) -> int64_t {
+    auto dim = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimAttr);
+    Value argument = function.getArgument(i);
+    return dim && dim.getInt() < rankOf(argument)
+               ? shapeOf(argument)[dim.getInt()]
+               : 0;
+  };
+  auto nameOf = [&](unsigned i) {
+    return function.getArgAttrOfType<StringAttr>(i, kNameAttr).getValue();
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto given = options.batchDims.find(nameOf(i).str());
+    int64_t size = sizeOf(i);
+    if (given == options.batchDims.end() || size == 0)
+      continue;
+    for (unsigned j = 0; j < function.getNumArguments(); ++j)
+      if (int64_t other = sizeOf(j);
+          other > 0 && size % other != 0 && other % size != 0)
+        return usage(nameOf(i), "option batch-dim says dimension " +
+                                    Twine(given->second) + ", of size " +
+                                    Twine(size) +
+                                    ", but the batch of input \"" + nameOf(j) +
+                                    "\" has size " + Twine(other));
+  }
+}
+
 void Importer::findBatch(ArrayRef<const Info *> arguments) {
   // What the user says of one input tells nothing about the others.
   bool isNamed = false, isOpen = false;
@@ -78,6 +107,7 @@ void Importer::findBatch(ArrayRef<const Info *> arguments) {
     if (batch >= 0)
       function.setArgAttr(number, kBatchDimAttr, ops.getI64IntegerAttr(batch));
   }
+  requireOneBatch();
   for (const auto &[name, dim] : options.batchDims)
     if (llvm::none_of(report.inputs, [name = name](const ModelValue &input) {
           return input.name == name; // whether or not its sizes are known

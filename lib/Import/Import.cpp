@@ -10,6 +10,7 @@
 #include "Importer.h"
 #include "Names.h"
 #include "Npy.h"
+#include "OwnReads.h"
 #include "Sequence.h"
 #include "Untie.h"
 #include "Wire.h"
@@ -413,7 +414,7 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
 }
 
 void Importer::noteKinds(const onnx::GraphProto &graph) {
-  SmallVector<Attribute> buffers, parameters;
+  SmallVector<Attribute> buffers, parameters, shared;
   for (const auto &info : graph.value_info()) {
     if (!initializers.count(info.name()))
       continue;
@@ -423,8 +424,12 @@ void Importer::noteKinds(const onnx::GraphProto &graph) {
     else if (kind == "PARAMETER" && options.smallWeights)
       parameters.push_back(ops.getStringAttr(info.name()));
   }
-  for (auto [key, names] :
-       {std::pair(kBuffersAttr, &buffers), {kParametersAttr, &parameters}})
+  if (options.smallWeights)
+    for (const std::string &name : sharedByModel(graph))
+      shared.push_back(ops.getStringAttr(name));
+  for (auto [key, names] : {std::pair(kBuffersAttr, &buffers),
+                            {kParametersAttr, &parameters},
+                            {kSharedAttr, &shared}})
     if (!names->empty())
       (*module)->setAttr(key, ops.getArrayAttr(*names));
 }
@@ -557,7 +562,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   settleBatch();
   if (failed(verify(*module)))
     return failure();
-  markCopies();
+  markCopies(*module, report.untied);
   if (options.formsAreAsked && numAsInference == 0) {
     usage("", "option as-inference: no node of the model is in training mode");
     return failure();
@@ -575,16 +580,6 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
         " BatchNormalization in training mode: by the statistics of the batch "
         "(option as-inference: by the running statistics)");
   return std::move(module);
-}
-
-void Importer::markCopies() {
-  llvm::StringMap<StringRef> originals;
-  for (const UntiedCopy &copy : report.untied)
-    originals[copy.name] = copy.original;
-  module->walk([&](nn::WeightOp weight) {
-    if (auto found = originals.find(weight.getName()); found != originals.end())
-      weight->setAttr(kCopyOfAttr, ops.getStringAttr(found->second));
-  });
 }
 
 FailureOr<OwningOpRef<ModuleOp>> kerf::importOnnx(MLIRContext &context,

@@ -94,11 +94,10 @@ private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
   bool checkModel();
-  /// Marks weights that are copies (Untie.h) with the name of the original.
-  void markCopies();
   bool importInputs(const onnx::GraphProto &graph, Scope &scope);
   /// Names arguments, and the dimension of each that counts samples.
   void findBatch(llvm::ArrayRef<const onnx::ValueInfoProto *> arguments);
+  void requireOneBatch();
   /// The same of inputs that begin with different sizes, once the sizes of
   /// outputs are known. What the user or a name says stays.
   void settleBatch();

@@ -1,7 +1,10 @@
 //===- Untie.cpp - equal tensors that an exporter stored once -------------===//
 #include "Untie.h"
+#include "OwnReads.h"
 #include "PartReads.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Support/NamePattern.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -58,14 +61,6 @@ bool readsElements(const onnx::NodeProto &node, int input) {
     return input == 0;
   return op != "Shape" && op != "Size" && op != "EyeLike" &&
          op != "RandomNormalLike" && op != "RandomUniformLike";
-}
-
-/// The call of PyTorch that a node is a part of, by its exporter; else empty.
-StringRef callOf(const onnx::NodeProto &node) {
-  for (const auto &entry : node.metadata_props())
-    if (entry.key() == "pkg.torch.onnx.fx_node")
-      return entry.value();
-  return "";
 }
 
 bool isUniform(const TensorData &data) {
@@ -125,25 +120,39 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     if (!isTied && !parts)
       parts.emplace(graph);
     // A tied tensor stays one for each kind of use, and so do different parts
-    // of one: who reads a part again reads another tensor.
-    std::map<std::pair<char, int>, std::string> ofThing;
+    // of one: who reads a part again reads another tensor. So does a module
+    // that is applied several times.
     std::map<std::string, int> timesRead;
     // A softplus that the exporter writes as several nodes reads it once.
     llvm::StringMap<int> ofCall;
     int number = 2, whole = 0;
-    for (const Use &use : readers->second) {
+    auto thingRead = [&](const Use &use) -> std::pair<char, int> {
       const onnx::NodeProto &node = graph.node(use.node);
-      std::pair<char, int> thing;
       if (isTied)
-        thing = {'k', thingOf(node, use.input)};
-      else if (std::optional<std::string> part = parts->partOf(node, use.input))
-        thing = {'p', timesRead[*part]++};
-      else if (StringRef call = callOf(node); !call.empty())
-        thing = {'c', ofCall.try_emplace(call, ofCall.size()).first->second};
-      else
-        thing = {'w', whole++};
-      if (ofThing.empty())
-        ofThing[thing] = name;
+        return {'k', thingOf(node, use.input)};
+      bool isOwn = isOwnRead(node, name);
+      StringRef call = callOf(node);
+      if (std::optional<std::string> part = parts->partOf(node, use.input)) {
+        StringRef where = call.empty() ? scopeOf(node) : call;
+        return {'p', timesRead[*part + (isOwn ? "\n" + where.str() : "")]++};
+      }
+      if (isOwn)
+        return {'o', thingOf(node, use.input)};
+      if (!call.empty())
+        return {'c', ofCall.try_emplace(call, ofCall.size()).first->second};
+      return {'w', whole++};
+    };
+    SmallVector<std::pair<char, int>> things =
+        llvm::map_to_vector(readers->second, thingRead);
+    // The name is that of who reads it as its own.
+    auto own = llvm::find_if(readers->second, [&](const Use &use) {
+      return isOwnRead(graph.node(use.node), name);
+    });
+    std::map<std::pair<char, int>, std::string> ofThing;
+    ofThing[things[own == readers->second.end()
+                       ? 0
+                       : own - readers->second.begin()]] = name;
+    for (auto [use, thing] : llvm::zip(readers->second, things)) {
       std::string &copy = ofThing[thing];
       if (copy == name)
         continue;
@@ -164,4 +173,16 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
       error = "option tied: no initializer that several nodes read matches '" +
               tied[p] + "'" + closestPattern(tied[p], shared);
   return copies;
+}
+
+void kerf::onnx_import::markCopies(ModuleOp module,
+                                   ArrayRef<UntiedCopy> copies) {
+  llvm::StringMap<StringRef> originals;
+  for (const UntiedCopy &copy : copies)
+    originals[copy.name] = copy.original;
+  module.walk([&](nn::WeightOp weight) {
+    if (auto found = originals.find(weight.getName()); found != originals.end())
+      weight->setAttr(kCopyOfAttr,
+                      StringAttr::get(module.getContext(), found->second));
+  });
 }

@@ -5,11 +5,13 @@
 // one.
 //
 // Idea: if several nodes read a vector, or a tensor of equal elements, each
-// gets a copy whose first value is the same bytes. Matrices that several nodes
-// read are tied on purpose (embedding and head) and stay one. For the rest of
-// import a copy is an ordinary initializer. The file of a trained model gets
-// the copies that were trained: it is the original with some inputs of nodes
-// renamed and initializers added; everything else stays byte for byte.
+// gets a copy whose first value is the same bytes. Nodes of one module that is
+// applied several times, where the file says so (OwnReads.h), keep one.
+// Matrices that several nodes read are tied on purpose (embedding and head) and
+// stay one. For the rest of import a copy is an ordinary initializer. The file
+// of a trained model gets the copies that were trained: it is the original with
+// some inputs of nodes renamed and initializers added; everything else stays
+// byte for byte.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_UNTIE_H
@@ -28,6 +30,9 @@ std::vector<UntiedCopy> untie(onnx::ModelProto &model, ModelFiles &files,
                               mlir::MLIRContext &context,
                               const std::vector<std::string> &tied,
                               std::string &error);
+
+/// Marks the weights that are copies (kerf.copy_of).
+void markCopies(mlir::ModuleOp module, llvm::ArrayRef<UntiedCopy> copies);
 
 } // namespace kerf::onnx_import
 

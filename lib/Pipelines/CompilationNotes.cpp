@@ -42,7 +42,8 @@ void Compilation::noteUntied() {
       (counts.size() > kMax
            ? " and " + std::to_string(counts.size() - kMax) + " more"
            : "") +
-      "; option tied=NAME trains one as one");
+      "; option tied=NAME trains one as one, as a module that is applied "
+      "several times");
 }
 
 /// Notes numbers without dimensions: import takes them for constants, but some

@@ -232,8 +232,10 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   }
   Infeasibility why = explainInfeasible(
       options, leastMemory(),
-      isHopeless ? "\nnote: parameters and what an optimizer keeps take that "
-                   "much, however they are cut"
+      isHopeless ? std::string("\nnote: parameters and ") +
+                       (asItIs().isTraining() ? "what the optimizer keeps"
+                                              : "other constants") +
+                       " take that much, however they are cut"
                  : candidateNotes(summaries()),
       isCutShort(), [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that

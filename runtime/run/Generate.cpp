@@ -84,7 +84,8 @@ private:
     if (d.ids < 0 || d.position < 0)
       usage(named +
             ": is no program that generates, which takes input_ids and " +
-            kStatePosition + " (option cache-length of compile makes one)");
+            kStatePosition +
+            ": kerf compile MODEL option cache-length=N makes one");
     for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
       kerf_tensor_info_t info;
       check(kerf_package_output(package, i, &info));
@@ -123,6 +124,14 @@ private:
       d.length = info.range_high;
   }
 
+  /// What to do where the cache should have so many positions.
+  std::string longerCache(int64_t positions) const {
+    return cat(options.model.empty()
+                   ? ": kerf compile MODEL option cache-length="
+                   : ": option cache-length=",
+               positions, " has as many");
+  }
+
   void checkRequest() {
     int64_t length = decoder.length, vocabulary = decoder.vocabulary;
     if (options.prompt.empty())
@@ -138,13 +147,14 @@ private:
     auto given = static_cast<int64_t>(options.prompt.size());
     if (given > length)
       usage(cat("option prompt-ids: ", given, " ids, but the cache of ", named,
-                " has ", length, " positions"));
+                " has ", length, " positions",
+                longerCache(std::max(given, given + options.tokens - 1))));
     // The last id is not fed.
     if (options.tokens - 1 > length - given)
       usage(cat("option tokens: ", options.tokens, " behind a prompt of ",
                 given, " need ", given, " + ", options.tokens - 1,
                 " positions, but the cache of ", named, " has ", length,
-                " (option cache-length of the command that compiles)"));
+                longerCache(given + options.tokens - 1)));
   }
 
   void start(Decoder &d) {

@@ -68,7 +68,8 @@ bool findSizes(const std::vector<kerf_open_dim_t> &dims,
                const std::vector<std::string> &bindings,
                const std::vector<InputSpec> &specs,
                const std::vector<std::optional<GivenInput>> &given,
-               std::vector<int64_t> &sizes, std::string &error) {
+               std::vector<int64_t> &sizes, std::vector<std::string> &notes,
+               std::string &error) {
   sizes.clear();
   std::vector<int64_t> bound(dims.size(), -1);
   for (const std::string &text : bindings) {
@@ -93,7 +94,14 @@ bool findSizes(const std::vector<kerf_open_dim_t> &dims,
       size = own;
       teller = cat("input \"", specs[i].name, "\"");
     }
-    sizes.push_back(teller.empty() ? dim.sizes[dim.num_sizes - 1] : size);
+    if (teller.empty()) {
+      size = dim.sizes[dim.num_sizes - 1];
+      notes.push_back(cat("dimension \"", dim.name, "\" is ", size,
+                          ", the largest size of the package, since no input "
+                          "says another; option dim ",
+                          dim.name, "=SIZE does"));
+    }
+    sizes.push_back(size);
   }
   return true;
 }

@@ -22,13 +22,14 @@ void openSpecs(const std::vector<kerf_open_dim_t> &dims,
                std::vector<InputSpec> &specs);
 
 /// The size of each dimension by what is given and by `bindings`, NAME=SIZE,
-/// which must agree; of one that nothing tells, the largest. False with `error`
-/// if something is wrong.
+/// which must agree; of one that nothing tells, the largest, and `notes` says
+/// so. False with `error` if something is wrong.
 bool findSizes(const std::vector<kerf_open_dim_t> &dims,
                const std::vector<std::string> &bindings,
                const std::vector<InputSpec> &specs,
                const std::vector<std::optional<GivenInput>> &given,
-               std::vector<int64_t> &sizes, std::string &error);
+               std::vector<int64_t> &sizes, std::vector<std::string> &notes,
+               std::string &error);
 
 /// The tensor with as many rows as `shape` has in every axis: the first ones,
 /// or, where there are too few, the last one again and again.

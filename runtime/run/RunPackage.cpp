@@ -177,10 +177,11 @@ void Runner::readInputs() {
   }
   openSpecs(dims, specs);
   std::vector<std::optional<GivenInput>> given;
+  std::vector<std::string> notes;
   std::string error;
   if (!matchInputs(options.inputs, specs, options.named(), given, error))
     usage(error);
-  if (!findSizes(dims, options.dims, specs, given, sizes, error))
+  if (!findSizes(dims, options.dims, specs, given, sizes, notes, error))
     usage(error);
   if (!options.drawnBy.empty() &&
       std::all_of(given.begin(), given.end(),
@@ -193,6 +194,9 @@ void Runner::readInputs() {
         !error.empty())
       usage(error);
   openProgram();
+  if (!options.quiet)
+    for (const std::string &note : notes)
+      say(err, "note: " + printable(note) + "\n");
   bool learnsNothing = false;
   for (size_t i = 0; i < specs.size(); ++i) {
     kerf_tensor_info_t info;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -222,9 +224,43 @@ std::string UsedFiles::checkDistinct() const {
   return "";
 }
 
+/// Whether a folder is a package, whose manifest says so.
+static bool isPackage(const std::string &folder) {
+  std::ifstream manifest(folder + "/manifest.json");
+  std::string text(std::istreambuf_iterator<char>(manifest), {});
+  return text.find("\"kerf.package/") != std::string::npos;
+}
+
+/// The package that a path lies in, or is; empty: none.
+static std::string packageAround(std::string path) {
+  char real[PATH_MAX];
+  // Folders that do not exist yet have nothing in them.
+  while (!::realpath(path.c_str(), real)) {
+    std::string folder = withoutSlashes(folderOf(path));
+    if (folder == path)
+      return "";
+    path = folder;
+  }
+  for (path = real; path != "/"; path = withoutSlashes(folderOf(path)))
+    if (isPackage(path))
+      return path;
+  return "";
+}
+
 std::string UsedFiles::check() const {
   if (std::string same = checkDistinct(); !same.empty())
     return same;
+  for (const Use &use : uses) {
+    if (use.kind == Kind::Input)
+      continue;
+    // A package itself may be replaced.
+    std::string package = packageAround(use.kind == Kind::Package
+                                            ? withoutSlashes(folderOf(use.path))
+                                            : use.path);
+    if (!package.empty())
+      return use.path + ": " + use.flag + " would write into the package " +
+             package + ", expected a place outside it";
+  }
   struct stat info;
   auto isToBeMade = [&](const std::string &folder) {
     return ::stat(folder.c_str(), &info) != 0 &&

@@ -8,6 +8,8 @@
 #include "../package/Safetensors.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -20,14 +22,20 @@ static void openSafetensors(const std::string &path, DataSet &set) {
     set.arrays.push_back({name, tensor.dtype, tensor.shape, tensor.data, file});
 }
 
+[[noreturn]] static void cannotOpen() {
+  throw Error(KERF_INVALID_ARGUMENT,
+              cat("cannot open: ", std::strerror(errno)));
+}
+
 static void openFolder(const std::string &path, DataSet &set) {
   std::vector<std::string> names;
-  if (DIR *folder = ::opendir(path.c_str())) {
-    while (const dirent *entry = ::readdir(folder))
-      if (endsWith(entry->d_name, ".npy") && entry->d_name[0] != '.')
-        names.push_back(entry->d_name);
-    ::closedir(folder);
-  }
+  DIR *folder = ::opendir(path.c_str());
+  if (!folder)
+    cannotOpen();
+  while (const dirent *entry = ::readdir(folder))
+    if (endsWith(entry->d_name, ".npy") && entry->d_name[0] != '.')
+      names.push_back(entry->d_name);
+  ::closedir(folder);
   for (const std::string &name : names) {
     set.arrays.push_back(readableArray(name, [&] {
       auto file = std::make_shared<MappedFile>(path + "/" + name);
@@ -49,9 +57,16 @@ static void openTokens(const std::string &path, kerf_dtype_t dtype,
       {"tokens", dtype, {size / dtypeSize(dtype)}, file->data(), file});
 }
 
-static void open(const std::string &path, bool isFolder, DataSet &set) {
-  if (isFolder)
-    return openFolder(path, set);
+static void open(const std::string &path, DataSet &set) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    cannotOpen();
+  if (S_ISDIR(info.st_mode)) {
+    openFolder(path, set);
+    if (set.arrays.empty())
+      throw Error(KERF_INVALID_ARGUMENT, "has no .npy files");
+    return;
+  }
   if (endsWith(path, ".npz")) {
     set.arrays = openNpz(path);
     return;
@@ -83,13 +98,10 @@ static void open(const std::string &path, bool isFolder, DataSet &set) {
 DataSet kerf::rt::openData(const std::string &path, int64_t sequenceLength) {
   DataSet set;
   set.path = path;
-  struct stat info;
-  bool isFolder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   try {
-    open(path, isFolder, set);
+    open(path, set);
     if (set.arrays.empty())
-      throw Error(KERF_INVALID_ARGUMENT,
-                  isFolder ? "has no .npy files" : "has no arrays");
+      throw Error(KERF_INVALID_ARGUMENT, "has no arrays");
     if (sequenceLength > 0 && !set.isTokens)
       throw Error(KERF_INVALID_ARGUMENT,
                   "a sequence length is for a flat file of tokens");

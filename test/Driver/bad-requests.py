@@ -10,10 +10,11 @@ import sys
 
 sys.path.insert(0, sys.argv[3])
 import numpy as np
+import onnx
 
 from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
 
-OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
+OUT, MODELS, INPUTS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 MLP = [MODELS / "mlp/model.onnx", "--dim", "batch=8"]
 
 
@@ -146,7 +147,51 @@ for command in ("inspect", "plan", "run", "verify"):
 jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is an ONNX model, expected plan.json or run.json"]))
 written("run-report.json", {"schema": "kerf.run/1"})
 jobs.append((expect_error, checks, "run a plan", ["run", written("a-plan.json", good)], 2, ["a-plan.json: is a plan, expected an ONNX", "--plan="]))
-jobs.append((expect_error, checks, "plan a report", ["plan", OUT / "run-report.json"], 2, ["is kerf.run/1, expected an ONNX"]))
+jobs.append((expect_error, checks, "plan a report", ["plan", OUT / "run-report.json"], 2, ["is the report of a run, expected an ONNX"]))
+# A file of another kind: what it is, and what was asked.
+named = {"a plan": OUT / "a-plan.json", "the report of a run": OUT / "run-report.json", "a machine file": machine, "an ONNX model": MLP[0],
+         "a package": before, "a folder": OUT / "folder"}
+for kind, path in named.items():
+    if kind != "a plan":
+        jobs.append((expect_error, checks, f"{kind} as a plan", ["plan", *MLP, "--devices=2", f"--plan={path}"], 2,
+                     [rf"--plan: \S+: is {kind}, expected a plan\n", "kerf plan -o plan.json writes one"]))
+    if kind != "a machine file":
+        jobs.append((expect_error, checks, f"{kind} as a machine", ["plan", *MLP, "--devices=2", f"--machine={path}"], 2,
+                     [rf"--machine: \S+: is {kind}, expected a machine file\n", "kerf calibrate -o machine.json"]))
+    if kind not in ("a plan", "the report of a run"):
+        jobs.append((expect_error, checks, f"{kind} to report", ["report", path], 2, [f"is {kind}, expected plan.json or run.json"]))
+    if kind not in ("an ONNX model", "a package", "a folder"):
+        jobs.append((expect_error, checks, f"{kind} as a model", ["plan", path, *MLP[1:]], 2, [f"is {kind}, expected an ONNX model"]))
+jobs.append((expect_error, checks, "an array as a machine", ["plan", *MLP, "--devices=2", f"--machine={OUT / 'short.npy'}"], 2,
+             ["short.npy: is no JSON, expected a machine file"]))
+jobs.append((expect_error, checks, "no machine file", ["plan", *MLP, "--devices=2", f"--machine={OUT}/nothing"], 2, ["--machine: .*nothing: No such file"]))
+(OUT / "machine").write_text(machine.read_text())
+jobs.append((expect_error, checks, "a machine by another name", ["plan", *MLP, "--devices=2", f"--machine={OUT}/machine"], 2,
+             ["the name of a machine file must end in .json"]))
+# Data that is not there, whatever its name says it is.
+TRAIN = ["train", INPUTS / "training/mlp/model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--no-output",
+         "--batch-size=8"]
+DATA = INPUTS / "training/mlp/data.npz"
+for name in ("nothing/", "nothing", "nothing.npz", "nothing.npy", "nothing.txt", "nothing.safetensors"):
+    for flags in ([f"--data={OUT}/{name}"], [f"--data={DATA}", f"--eval-data={OUT}/{name}"]):
+        jobs.append((expect_error, checks, f"{flags[-1][:6]} {name}", [*TRAIN, *flags], 2, [f"/{name}: cannot open: No such file or directory\n"]))
+jobs.append((expect_error, checks, "data in an empty folder", [*TRAIN, f"--data={OUT / 'folder'}"], 2, ["folder: has no .npy files"]))
+# Nothing is written into a package, which is what it was compiled to be.
+for flags in (["report", OUT / "a-plan.json", f"--html={before}/weights.safetensors"], ["plan", *MLP, "-o", before / "plan.json"],
+              ["run", *MLP, "--random-inputs", f"--output-dir={before}"], ["run", *MLP, "--random-inputs", f"--output-dir={before}/a"],
+              ["run", *MLP, "--random-inputs", f"--stats={before}/run.json"], ["compile", *MLP, "-o", before / "inner.kerf"],
+              ["compile", *MLP, f"--dump-dir={before}/dump", "-o", OUT / "never.kerf"]):
+    jobs.append((expect_error, checks, f"into a package: {flags[0]} {str(flags[-1])[:8]}", flags, 2,
+                 [r"\S+: -?-[a-z-]+ would write into the package \S+kept.kerf, expected a place outside it"], "kerf",
+                 [before / "run.json", before / "a", before / "dump", before / "inner.kerf"]))
+# A batch of two sizes.
+two = onnx.helper.make_model(onnx.helper.make_graph(
+    [onnx.helper.make_node("Identity", ["x"], ["y"]), onnx.helper.make_node("Identity", ["num"], ["z"])], "two",
+    [onnx.helper.make_tensor_value_info("x", 1, [8, 4]), onnx.helper.make_tensor_value_info("num", 1, [8, 13])],
+    [onnx.helper.make_tensor_value_info("y", 1, [8, 4]), onnx.helper.make_tensor_value_info("z", 1, [8, 13])]), ir_version=9)
+onnx.save(two, OUT / "two.onnx")
+jobs.append((expect_error, checks, "a batch of two sizes", ["plan", OUT / "two.onnx", "--batch-dim=num=1"], 2,
+             ['num: --batch-dim says dimension 1, of size 13, but the batch of input "x" has size 8']))
 jobs.append((expect_error, checks, "a huge batch", ["plan", MLP[0], "--dim=batch=99999999999999"], 2, ["larger than 2.47 bytes"]))
 jobs.append((expect_error, checks, "report package", ["report", before], 2, ["is a package, expected plan", "kerf report .*kept.kerf/plan.json shows"]))
 jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
@@ -180,6 +225,12 @@ checks.expect("parts of a step", time and 0 < time["compute_seconds"] <= time["s
 # A misspelt size is one error, not that and its consequence.
 misspelt = kerf("plan", MLP[0], "--dim", "bacth=8")
 checks.expect("one error", misspelt.stderr.count("error: ") == 1, misspelt.stderr)
+# Whose numbers a plan has where it is made for one machine and runs on another.
+for flags, said in ((["--machine=h100-8", "--devices=cpu:2"], True), (["--machine=h100-8", "--devices=2"], False), (["--machine=cpu", "--devices=cpu:2"], False),
+                    (["--machine=h100-8", "--devices=cpu:2", "-q"], False)):
+    planned = kerf("plan", *MLP, *flags)
+    checks.expect(f"two machines {flags}", planned.returncode == 0 and
+                  ("note: the plan is made for h100-8 (--machine), and runs on ranks of a CPU (--devices=cpu:2)\n" in planned.stderr) == said, planned.stderr)
 # Parameters are not passed over where they are not counted yet.
 shown = kerf("inspect", MLP[0]).stdout
 checks.expect("inspect without sizes", "parameters are counted once" in shown, shown)

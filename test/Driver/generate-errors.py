@@ -40,9 +40,11 @@ PROMPT = "--prompt-ids=1,2,3"
 WRITES = ["--stats", stats]
 jobs = [
     ("a prompt longer than the cache", [package, "--prompt-ids=1,2,3,4,5,6,7,8,9", "--tokens=1"], 2,
-     [r"--prompt-ids: 9 ids, but the cache of .*model.kerf has 8 positions"]),
+     [r"--prompt-ids: 9 ids, but the cache of .*model.kerf has 8 positions: kerf compile MODEL --cache-length=9 has as many"]),
     ("tokens beyond the cache", [package, PROMPT, "--tokens=7"], 2,
-     [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8 \(--cache-length of the command that compiles\)"]),
+     [r"--tokens: 7 behind a prompt of 3 need 3 \+ 6 positions, but the cache of .* has 8: kerf compile MODEL --cache-length=9 has as many"]),
+    ("tokens beyond a cache that is asked for", [model, PROMPT, "--tokens=7", "--cache-length=8"], 2,
+     [r"the cache of .* has 8: --cache-length=9 has as many"]),
     ("the best of nothing drawn", [package, PROMPT, "--tokens=2", "--temperature=0", "--top-k=5"], 2, [r"--top-k: no id is drawn at --temperature=0"]),
     ("the likeliest of nothing drawn", [package, PROMPT, "--tokens=2", "--temperature=0", "--top-p=0.5"], 2, [r"--top-p: no id is drawn at --temperature=0"]),
     ("an id out of the vocabulary", [package, "--prompt-ids=1,67"], 2,
@@ -53,7 +55,7 @@ jobs = [
     ("no ids", [package, "--prompt-ids="], 2, [r"--prompt-ids"]),
     ("another length for a package", [package, PROMPT, "--cache-length=9"], 2, [r"--cache-length: .* is a package"]),
     ("a model without a cache", [out / "plain.onnx", PROMPT], 2, [r"generation needs a decoder that was exported with"]),
-    ("a package without one", [out / "plain.kerf", PROMPT], 2, [r"is no program that generates"]),
+    ("a package without one", [out / "plain.kerf", PROMPT], 2, [r"is no program that generates, .*: kerf compile MODEL --cache-length=N makes one"]),
     ("a wish for no state", [model, PROMPT, "--state=present.0.key"], 2, [r"expected OUTPUT=INPUT or auto"]),
     ("a state of no output", [model, PROMPT, "--state=nothing=past_key_values.0.key"], 2, [r"no output \"nothing\""]),
     ("a state of no input", [model, PROMPT, "--state=present.0.key=nothing"], 2, [r"no input \"nothing\""]),

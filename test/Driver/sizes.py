@@ -186,10 +186,16 @@ other = kerf("run", PACKAGE, f"--input=x=@{OUT / 'x.npy'}", "--dim=batch=3")
 checks.expect("another size than the file's", other.returncode == 2 and 'of input "x" is 2, by --dim it is 3' in other.stderr, other.stderr)
 largest = kerf("run", PACKAGE, "--random-inputs")
 checks.expect("nothing tells", largest.returncode == 0 and "f32 8x" in largest.stdout, largest.stdout + largest.stderr)
+TOOK = 'note: dimension "batch" is 8, the largest size of the package, since no input says another; --dim batch=SIZE does\n'
+for tool, command in (("kerf", ["run"]), ("kerf-run", [])):
+    for flags, note in ((["--random-inputs"], TOOK), (["--random-inputs", "--dim=batch=3"], ""), (["--random-inputs", "-q"], ""), ([f"--input=x=@{OUT / 'x.npy'}"], "")):
+        told = kerf(*command, PACKAGE, *flags, tool=tool)
+        checks.expect(f"{tool} {flags}: which size", told.returncode == 0 and told.stderr == note, told.stderr)
 target = ["-o", OUT / "never.kerf"]
 for name, arguments, patterns in (
         ("a range to run", ["run", MLP, "--dim=batch=1..8"], ["several sizes are for kerf compile"]),
         ("a range to plan", ["plan", MLP, "--dim=batch=1,8"], ["several sizes are for kerf compile"]),
+        ("a size twice", ["compile", MLP, "--dim=batch=1,2,1", *target], ["--dim: 'batch=1,2,1': 1 is given twice"]),
         ("backwards", ["compile", MLP, "--dim=batch=8..1", *target], ["8 is more than 1"]),
         ("no end", ["compile", MLP, "--dim=batch=1..", *target], ["expected NAME=SIZE, NAME=LOW..HIGH or NAME=A,B,C"]),
         ("zero", ["compile", MLP, "--dim=batch=0..4", *target], ["'batch=0..4' has size 0, expected at least 1"]),

@@ -136,4 +136,41 @@ twice = notes(OUT / "twice.onnx", "--batch-size=16")
 checks.expect("a constant in two places", len(twice) == 2 and twice[0].startswith(KEPT + "(8)") and UNCLEAR in twice[1], str(twice))
 tied = notes(OUT / "shared.onnx", "--batch-size=16", "--tied=gamma")
 checks.expect("tied", tied == ['note: stored once and read in several places, so trained as one: "gamma" (by 2 nodes)'], str(tied))
+
+# As PyTorch's exporters write a module that is applied twice: the call's arguments, or the module in the node's name. A
+# node that reads another module's parameter, or an Identity, is one that an exporter has merged.
+def read_by(*nodes):
+    """The model with "s.gamma" read by nodes of these names, calls and operators."""
+    del model.graph.node[first:]
+    value = "before_scale"
+    for number, (name, call, op) in enumerate(nodes):
+        factor = "s.gamma"
+        if op == "Identity":
+            model.graph.node.append(onnx.helper.make_node("Identity", ["s.gamma"], [f"gamma_{number}"]))
+            factor = f"gamma_{number}"
+        result = out.name if number + 1 == len(nodes) else f"scaled_{number}"
+        node = onnx.helper.make_node("Mul", [value, factor], [result], name=name)
+        if call:
+            node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
+        model.graph.node.append(node)
+        value = result
+    onnx.save(model, OUT / "read.onnx")
+    return notes(OUT / "read.onnx", "--batch-size=16")
+
+
+first = next(i for i, node in enumerate(model.graph.node) if "val_9" in node.input)
+for tensor in model.graph.initializer:
+    if tensor.name == "val_9":
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "s.gamma"))
+own = lambda number, argument="p_s_gamma": (f"node_mul_{number}", f"%mul_{number} : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor]"
+                                            f"(args = (%x, %{argument}), kwargs = {{}})", "Mul")
+APART = 'trained for each by itself: "s.gamma" ({} parameters); --tied=NAME trains one as one, as a module that is applied several times'
+for case, nodes, parameters in (
+        ("calls of one parameter", [own(1), own(2)], 1), ("of another, which begins alike", [own(1), own(2, "p_s_gamma_2")], 2),
+        ("two applied, one merged", [own(1), own(2), own(3, "p_t_gamma")], 2), ("of nothing known", [("a", "", "Mul"), ("b", "", "Mul")], 2),
+        ("one module, applied again", [("/s/Mul", "", "Mul"), ("/s_1/Mul", "", "Mul")], 1),
+        ("of two modules", [("/s/Mul", "", "Mul"), ("/t/Mul", "", "Mul")], 2),
+        ("merged by the older exporter", [("/s/Mul", "", "Mul"), ("/t/Mul", "", "Identity")], 2)):
+    found = read_by(*nodes)
+    checks.expect(case, found == [] if parameters == 1 else len(found) == 1 and APART.format(parameters) in found[0], str(found))
 checks.finish()

@@ -98,4 +98,17 @@ for data, wanted in (("repeated", f"array \"mix\" has shape {SAMPLES}x5x5, input
 untold = kerf("train", model(BATCH), f"--data={DATA}", *LOSS, "--steps=1", "--no-output")
 checks.expect("untold", untold.returncode == 2 and f'input "mix" begins with {FEATURES}, the batch is {BATCH}' in untold.stderr
               and "--batch-dim mix=-1" in untold.stderr, untold.stderr)
+# A graph's matrix whose nodes are as many as the batch has samples, by chance: what is taken for samples, and what says otherwise.
+graph = helper.make_graph(
+    [helper.make_node("MatMul", ["near", "x"], ["m"]), helper.make_node("MatMul", ["m", "w"], ["logits"])], "graph",
+    [helper.make_tensor_value_info(name, TensorProto.FLOAT, [BATCH, size]) for name, size in (("x", FEATURES), ("near", BATCH))],
+    [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [BATCH, CLASSES])], [numpy_helper.from_array(start, "w")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "graph.onnx")
+near = random.standard_normal((BATCH, BATCH)).astype(np.float32)
+np.savez(OUT / "graph.npz", x=arrays["x"][:BATCH], near=near, labels=labels[:BATCH])
+TAKEN = (f'note: the rows of "near" ({BATCH}x{BATCH}) are taken for samples, as those of "x" are: --batch-dim NAME=-1 says that one is the same in '
+         'every step, NAME=0 that it has samples\n')
+for flags, said in (([], True), (["-q"], False), (["--batch-dim=near=-1"], False), (["--batch-dim=near=0"], False)):
+    result = kerf("train", OUT / "graph.onnx", f"--data={OUT / 'graph.npz'}", *LOSS, "--steps=1", "--no-output", *flags)
+    checks.expect(f"a square matrix, {flags}", result.returncode == 0 and (TAKEN in result.stderr) == said, result.stderr)
 checks.finish()

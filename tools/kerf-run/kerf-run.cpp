@@ -13,6 +13,7 @@
 #include "../SpellFlags.h"
 #include "../Validators.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
@@ -79,7 +80,10 @@ int main(int argc, char **argv) {
   kerf::rt::RunOptions options;
   CLI::App app("Runs a package that kerf compile wrote.");
   app.name("kerf-run");
-  app.set_version_flag("--version", kerf_runtime_version());
+  app.set_version_flag("--version", kerf_runtime_version() +
+                                        ("\n" + kerf::packageSchema.text()) +
+                                        " " + kerf::sizesSchema.text() + " " +
+                                        kerf::runSchema.text());
   kerf::tool::addCompletion(app);
   app.add_option("package", options.package, "folder NAME.kerf")->required();
   app.add_option("--dim", options.dims,

@@ -43,12 +43,21 @@ int kerf::tool::printFailure(const Failure &failure) {
   return failure.code;
 }
 
-/// Versions of Kerf, of its libraries, and of the file formats.
+/// Versions of Kerf, of its libraries, and of the file formats: what tells two
+/// builds of one number apart.
 static std::string versionText() {
+  std::string formats, older;
+  for (const Schema *schema : allSchemas) {
+    if (schema->remedy.empty()) // what programs of others read
+      continue;
+    formats += (formats.empty() ? "" : " ") + schema->text();
+    for (int number = schema->oldest; number > 0 && number < schema->version;
+         ++number)
+      older += (older.empty() ? "" : " ") + schema->text(number);
+  }
   return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
-         rt::cpuLibraryVersion() + "\n" + packageSchema.text() + " " +
-         planSchema.text() + " " + machineSchema.text() + " " +
-         runSchema.text() + " " + checkpointSchema.text();
+         rt::cpuLibraryVersion() + "\n" + formats +
+         (older.empty() ? "" : "\nreads as well " + older);
 }
 
 /// Options of compilation have no effect on a package: they are refused.
@@ -338,6 +347,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
         requireModel(options.model, /*takesPackages=*/false);
       takeResumption(options);
       takeDevices(options);
+      noteOtherMachine(options);
       checkFiles(
           options, command == compile ? OutputKind::Package : OutputKind::File,
           command == compile || command == verify || command == calibrate);

@@ -8,18 +8,16 @@
 //===----------------------------------------------------------------------===//
 #include "Files.h"
 
+#include "FileKinds.h"
 #include "Setup.h"
 
-#include "kerf/Format/Schemas.h"
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Package/Package.h"
-#include "kerf/Support/Json.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace kerf;
@@ -51,27 +49,15 @@ static std::vector<std::string> readModel(const std::string &model,
 /// A plan or the report of a run where a model is expected is a slip of the
 /// command line, and no broken model.
 static void refuseOwnJson(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer || !(*buffer)->getBuffer().ltrim().starts_with("{"))
+  std::string kind = fileKind(path);
+  if (kind.empty() || kind == "an ONNX model")
     return;
-  auto value = kerf::parseJson((*buffer)->getBuffer());
-  if (!value)
-    return llvm::consumeError(value.takeError());
-  const llvm::json::Object *root = value->getAsObject();
-  std::string schema =
-      root ? root->getString("schema").value_or("").str() : std::string();
-  auto is = [&](const Schema &known) {
-    return matchSchema(known, schema) != SchemaMatch::OtherFormat;
-  };
-  if (is(planSchema))
-    throw Failure{
-        kUsage,
-        path + ": is a plan, expected an ONNX model",
-        {"--plan=" + path + " behind a model uses it; kerf report shows it"}};
-  for (const Schema *known : allSchemas)
-    if (is(*known))
-      throw Failure{
-          kUsage, path + ": is " + schema + ", expected an ONNX model", {}};
+  std::vector<std::string> notes;
+  if (kind == "a plan")
+    notes = {"--plan=" + path +
+             " behind a model uses it; kerf report shows it"};
+  throw Failure{kUsage, path + ": is " + kind + ", expected an ONNX model",
+                notes};
 }
 
 void kerf::tool::requireModel(const std::string &path, bool takesPackages) {

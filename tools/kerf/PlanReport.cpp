@@ -224,7 +224,7 @@ void Printer::printMemory() {
     out << "  ";
     if (devices->size() > 1)
       out << "stage " << stage << ": ";
-    out << formatBytes(number(entry, "peak")) << " = parameters "
+    out << formatBytes(number(entry, "peak")) << " = parameters and constants "
         << formatBytes(number(entry, "parameters"));
     for (const char *part : {"gradients", "optimizer"})
       if (number(entry, part) != 0)

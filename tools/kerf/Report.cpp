@@ -2,14 +2,13 @@
 #include "Report.h"
 
 #include "Commands.h"
+#include "FileKinds.h"
 #include "Output.h"
 #include "PlanReport.h"
 #include "Setup.h"
 
-#include "kerf/Import/ModelImage.h"
 #include "kerf/Support/Json.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -23,14 +22,18 @@ const char *const kerf::tool::kReportReads =
     "--stats=run.json write; --html=FILE makes a page of it";
 
 static Document readDocument(const std::string &path) {
-  if (llvm::sys::fs::exists(path + "/manifest.json"))
+  if (std::string kind = fileKind(path);
+      !kind.empty() && kind != "a plan" && kind != "the report of a run") {
+    std::string note = kReportReads;
+    if (kind == "a package")
+      note = "kerf report " + path + "/plan.json shows how it is cut";
+    else if (kind == "an ONNX model")
+      note = "kerf inspect shows a model, kerf plan -o plan.json makes a plan "
+             "of it";
     throw Failure{kUsage,
-                  path + ": is a package, expected plan.json or run.json",
-                  {"kerf report " + path + "/plan.json shows how it is cut"}};
-  if (isPackage(path))
-    throw Failure{kUsage,
-                  path + ": is a folder, expected plan.json or run.json",
-                  {kReportReads}};
+                  path + ": is " + kind + ", expected plan.json or run.json",
+                  {note}};
+  }
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     throw Failure{kUsage,
@@ -38,13 +41,7 @@ static Document readDocument(const std::string &path) {
                   {kReportReads}};
   auto value = kerf::parseJson((*buffer)->getBuffer());
   if (!value) {
-    std::string why = llvm::toString(value.takeError()), unread;
-    kerf::ModelFacts facts;
-    if (kerf::readModelFacts(path, facts, unread))
-      throw Failure{kUsage,
-                    path + ": is an ONNX model, expected plan.json or run.json",
-                    {"kerf inspect shows a model, kerf plan -o plan.json makes "
-                     "a plan of it"}};
+    std::string why = llvm::toString(value.takeError());
     throw Failure{kUsage,
                   path + ": is not valid JSON: " + why +
                       ", expected plan.json or run.json",

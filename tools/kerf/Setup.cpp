@@ -4,6 +4,7 @@
 #include "../SpellFlags.h"
 #include "Cache.h"
 #include "Commands.h"
+#include "FileKinds.h"
 #include "Files.h"
 #include "Report.h"
 
@@ -31,6 +32,7 @@ static std::string readFile(const std::string &path, const std::string &flag) {
 }
 
 static cost::Machine readMachine(const std::string &name, int64_t devices) {
+  requireMachine(name);
   llvm::Expected<cost::Machine> machine = cost::loadMachine(name, devices);
   if (!machine)
     throw Failure{
@@ -210,6 +212,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
 
 /// A plan of this version, before any of its members is asked for.
 static llvm::json::Value readPlan(const Options &o) {
+  requirePlan(o.planFile);
   llvm::Expected<llvm::json::Value> json =
       kerf::parseJson(readFile(o.planFile, "--plan"));
   if (!json)
@@ -288,6 +291,16 @@ static void takeMachine(Options &o) {
     return;
   o.devices = std::to_string(readMachine(o.machine, 0).numDevices());
   o.devicesGiven = o.devicesOfMachine = true;
+}
+
+void kerf::tool::noteOtherMachine(const Options &o) {
+  if (o.quiet || o.machine.empty() ||
+      !llvm::StringRef(o.devices).starts_with("cpu") ||
+      readMachine(o.machine, 0).cores > 0)
+    return;
+  llvm::errs() << "note: the plan is made for " << o.machine
+               << " (--machine), and runs on ranks of a CPU (--devices="
+               << o.devices << ")\n";
 }
 
 void kerf::tool::takeDevices(Options &o) {
@@ -529,6 +542,7 @@ int kerf::tool::withJob(
     if (!job || job.leads()) {
       requireModel(options.model, takesPackages);
       takeDevices(options);
+      noteOtherMachine(options);
       checkFiles(options, OutputKind::File, !isPackage(options.model));
     }
     if (job)

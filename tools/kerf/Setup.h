@@ -21,6 +21,9 @@ void takeResumption(Options &options);
 /// are there and differ.
 void takeDevices(Options &options);
 
+/// Says so where a plan that is made for GPUs is for ranks of a CPU.
+void noteOtherMachine(const Options &options);
+
 /// --input of a model, before it is imported: names, types and sizes must fit,
 /// and sizes that are open in the model are bound as by --dim. `all`: those
 /// that are not given must be drawn by request. Does nothing for packages,

@@ -76,7 +76,12 @@ static OpenSize parseOpenSize(const std::string &binding) {
   for (llvm::StringRef size : llvm::split(text, ','))
     open.sizes.push_back(parseSize(size, binding));
   llvm::sort(open.sizes);
-  open.sizes.erase(llvm::unique(open.sizes), open.sizes.end());
+  if (auto twice = std::adjacent_find(open.sizes.begin(), open.sizes.end());
+      twice != open.sizes.end())
+    throw Failure{kUsage,
+                  "--dim: '" + binding + "': " + std::to_string(*twice) +
+                      " is given twice",
+                  {}};
   return open;
 }
 

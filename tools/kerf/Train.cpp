@@ -21,6 +21,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <csignal>
@@ -92,6 +93,45 @@ static std::vector<std::string> hintOnShared(const std::string &input,
           "if the input has no samples, but is the same in every step: "
           "--batch-dim " +
               input + "=-1"};
+}
+
+/// A square matrix beside other inputs may be that of a graph whose nodes are
+/// as many as the batch has samples, by chance.
+static void noteSquare(const Options &options, const ImportReport &report,
+                       mlir::func::FuncOp main) {
+  const ImportOptions import = compilationOptions(options).import;
+  std::vector<std::string> square, others;
+  int64_t size = 0;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    if (!main.getArgAttr(i, kBatchDimAttr))
+      continue;
+    auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str();
+    auto input = llvm::find_if(report.inputs, [&](const ModelValue &each) {
+      return each.name == name;
+    });
+    // A dimension with a name is what its name says.
+    bool isSquare = input != report.inputs.end() && input->dims.size() == 2 &&
+                    input->dims[0].symbol.empty() &&
+                    input->dims[1].symbol.empty() &&
+                    input->dims[0].size == input->dims[1].size &&
+                    !import.batchDims.count(name);
+    if (isSquare)
+      size = input->dims[0].size;
+    (isSquare ? square : others).push_back("\"" + name + "\"");
+  }
+  if (options.quiet || square.empty() || others.empty())
+    return;
+  std::string shape = std::to_string(size) + "x" + std::to_string(size);
+  llvm::errs() << "note: "
+               << rt::printable("the rows of " + llvm::join(square, ", ") +
+                                " (" + shape +
+                                ") are taken for samples, as "
+                                "those of " +
+                                llvm::join(others, ", ") +
+                                " are: --batch-dim NAME=-1 says that one is "
+                                "the same in every step, NAME=0 that it has "
+                                "samples")
+               << "\n";
 }
 
 /// Binds symbolic leading dimensions to --batch-size, and the second one of an
@@ -208,6 +248,7 @@ Model::Model(Options &options) {
                         std::to_string(batch),
                     {}};
   }
+  noteSquare(options, report, main);
   // The batch was given by --dim.
   if (options.batchSize > 0)
     for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {

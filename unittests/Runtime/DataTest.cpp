@@ -240,6 +240,10 @@ TEST(Data, WhatDoesNotFitIsShown) {
               HasSubstr("none.npz"));
   EXPECT_THAT(messageOf([&] { openData(dir.path("x.npy"), 0); }),
               HasSubstr("expected a flat array of integer tokens"));
+  for (const char *name : {"none.csv", "none/"})
+    EXPECT_THAT(messageOf([&] { openData(dir.path(name), 0); }),
+                HasSubstr(std::string(name) + ": cannot open: No such file"));
+  dir.write("x.csv", {});
   EXPECT_THAT(messageOf([&] { openData(dir.path("x.csv"), 0); }),
               HasSubstr("is no data"));
 }

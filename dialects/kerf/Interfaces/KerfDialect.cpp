@@ -67,6 +67,7 @@ static constexpr KnownAttribute kKnown[] = {
     {kFilesAttr, OnModule, areTexts, "a list of strings"},
     {kBuffersAttr, OnModule, areTexts, "a list of strings"},
     {kParametersAttr, OnModule, areTexts, "a list of strings"},
+    {kSharedAttr, OnModule, areTexts, "a list of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
     {kNoGradientAttr, OnOp, isUnit, "a unit"},
     {kTransferCast, OnOp, isUnit, "a unit"},

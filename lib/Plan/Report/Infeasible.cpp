@@ -77,30 +77,51 @@ std::string kerf::plan::nameOf(const CandidateSummary &candidate) {
 
 std::string
 kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
-  constexpr size_t kShown = 6;
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  constexpr size_t kReasons = 6, kCandidates = 3;
+  constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+  struct Ending {
+    std::string reason;
+    std::vector<const CandidateSummary *> candidates;
+  };
+  auto bytesOf = [](const CandidateSummary *candidate) {
+    return candidate->peakMemoryBytes > 0 ? candidate->peakMemoryBytes
+                                          : kUnknown;
+  };
+  std::vector<Ending> endings;
   for (const CandidateSummary &candidate : candidates) {
-    const std::string &reason = candidate.reason;
-    if (reason.empty())
+    if (candidate.reason.empty())
       continue;
-    auto known = llvm::find_if(
-        reasons, [&](const auto &entry) { return entry.first == reason; });
-    if (known == reasons.end())
-      known = reasons.insert(known, {reason, {}});
-    int64_t peak = candidate.peakMemoryBytes;
-    known->second.push_back(
-        nameOf(candidate) +
-        (peak > 0 ? " (" + shortBytes(peak) + ")" : std::string()));
+    auto known = llvm::find_if(endings, [&](const Ending &ending) {
+      return ending.reason == candidate.reason;
+    });
+    if (known == endings.end())
+      known = endings.insert(known, {candidate.reason, {}});
+    known->candidates.push_back(&candidate);
   }
+  // What is closest to a limit comes first.
+  for (Ending &ending : endings)
+    llvm::stable_sort(ending.candidates, [&](auto *a, auto *b) {
+      return bytesOf(a) < bytesOf(b);
+    });
+  llvm::stable_sort(endings, [&](const Ending &a, const Ending &b) {
+    return bytesOf(a.candidates.front()) < bytesOf(b.candidates.front());
+  });
   std::string notes;
-  for (const auto &[reason, names] : llvm::ArrayRef(reasons).take_front(kShown))
-    notes += "\nnote: " +
-             llvm::join(llvm::ArrayRef(names).take_front(kShown), "; ") +
-             (names.size() > kShown
-                  ? "; and " + std::to_string(names.size() - kShown) + " more"
-                  : "") +
-             ": " + reason;
-  if (size_t left = reasons.size() - std::min(kShown, reasons.size()))
+  for (const Ending &ending : llvm::ArrayRef(endings).take_front(kReasons)) {
+    std::vector<std::string> names;
+    for (const CandidateSummary *candidate :
+         llvm::ArrayRef(ending.candidates).take_front(kCandidates))
+      names.push_back(nameOf(*candidate) +
+                      (bytesOf(candidate) == kUnknown
+                           ? ""
+                           : " (" + shortBytes(bytesOf(candidate)) + ")"));
+    if (ending.candidates.size() > kCandidates)
+      names.push_back("and " +
+                      std::to_string(ending.candidates.size() - kCandidates) +
+                      " more");
+    notes += "\nnote: " + llvm::join(names, "; ") + ": " + ending.reason;
+  }
+  if (size_t left = endings.size() - std::min(kReasons, endings.size()))
     notes += "\nnote: and " + std::to_string(left) +
              (left == 1 ? " more reason" : " more reasons") +
              " of other meshes";

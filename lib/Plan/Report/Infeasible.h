@@ -47,7 +47,8 @@ Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
 
-/// How candidates ended, once per reason, some of each: notes behind a message.
+/// How candidates ended, once per reason, the smallest few of each: notes
+/// behind a message.
 std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates);
 
 /// "pp=2,dp=4 with 8 micro-batches", without what it takes.

@@ -1,0 +1,104 @@
+//===- OwnReads.cpp - who reads a parameter as its own --------------------===//
+#include "OwnReads.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using llvm::StringRef;
+
+StringRef kerf::onnx_import::callOf(const onnx::NodeProto &node) {
+  for (const auto &entry : node.metadata_props())
+    if (entry.key() == "pkg.torch.onnx.fx_node")
+      return entry.value();
+  return "";
+}
+
+StringRef kerf::onnx_import::scopeOf(const onnx::NodeProto &node) {
+  StringRef name = node.name();
+  return name.take_front(name.rfind('/') + 1);
+}
+
+static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+/// Whether the call has an argument that torch.export calls after the
+/// parameter: %p_cell_bias for "cell.bias".
+static bool hasArgument(StringRef call, StringRef parameter) {
+  std::string argument = "%p_";
+  for (char c : parameter)
+    argument += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+  for (size_t at = call.find(argument); at != StringRef::npos;
+       at = call.find(argument, at + 1)) {
+    size_t end = at + argument.size();
+    if (end == call.size() || !isOfName(call[end]))
+      return true;
+  }
+  return false;
+}
+
+/// "cell_1" without the number that a second application gives it.
+static StringRef withoutNumber(StringRef name) {
+  StringRef stem = name.rtrim("0123456789");
+  return stem.size() < name.size() && stem.size() > 1 && stem.ends_with("_")
+             ? stem.drop_back()
+             : name;
+}
+
+/// The module of "/layers/layers.0/norm/Mul": "layers.0.norm". Members of lists
+/// repeat the list's name.
+static std::string moduleOf(StringRef node, bool isNumbered) {
+  llvm::SmallVector<StringRef> parts;
+  node.drop_front().split(parts, '/');
+  std::string module;
+  StringRef before;
+  for (StringRef part : llvm::ArrayRef(parts).drop_back()) {
+    if (isNumbered)
+      part = withoutNumber(part);
+    bool isMember = !before.empty() && part.starts_with(before) &&
+                    part.substr(before.size()).starts_with(".");
+    module += isMember ? part.substr(before.size()).str()
+                       : (module.empty() ? "" : ".") + part.str();
+    before = part;
+  }
+  return module;
+}
+
+bool kerf::onnx_import::isOwnRead(const onnx::NodeProto &node,
+                                  StringRef parameter) {
+  if (StringRef call = callOf(node); !call.empty())
+    return hasArgument(call, parameter);
+  StringRef name = node.name();
+  if (!name.starts_with("/") || node.op_type() == "Identity")
+    return false;
+  StringRef owner =
+      parameter.contains('.') ? parameter.rsplit('.').first : StringRef();
+  return moduleOf(name, false) == owner || moduleOf(name, true) == owner;
+}
+
+std::vector<std::string>
+kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
+  struct Reads {
+    int count = 0;
+    bool areOwn = true;
+  };
+  llvm::MapVector<StringRef, Reads> reads;
+  for (const auto &tensor : graph.initializer())
+    reads[tensor.name()];
+  for (const auto &node : graph.node()) {
+    llvm::StringSet<> seen;
+    for (const std::string &input : node.input())
+      if (auto read = reads.find(input);
+          read != reads.end() && seen.insert(input).second) {
+        ++read->second.count;
+        read->second.areOwn &= isOwnRead(node, input);
+      }
+  }
+  std::vector<std::string> names;
+  for (const auto &[name, read] : reads)
+    if (read.count > 1 && read.areOwn)
+      names.push_back(name.str());
+  return names;
+}

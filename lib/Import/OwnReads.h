@@ -1,0 +1,42 @@
+//===- OwnReads.h - who reads a parameter as its own ------------*- C++ -*-===//
+//
+// Problem: several nodes that read one stored tensor are layers of equal
+// weights, which an exporter stored once, or one module that is applied several
+// times, as a cell is to each element of a sequence. The first are to be
+// trained apart, the second as one.
+//
+// Idea: PyTorch's exporters say of each node from where it is. The newer one
+// writes the call with its arguments, and the parameter "cell.bias" is the
+// argument %p_cell_bias; the older one names nodes by modules (/cell/Gemm, and
+// /cell_1/Gemm when it is applied again) and has an Identity where it stored
+// equal weights once. Where neither is there, nothing is known.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_OWNREADS_H
+#define KERF_LIB_IMPORT_OWNREADS_H
+
+#include "Tensors.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf::onnx_import {
+
+/// The call of PyTorch that a node is a part of, by its exporter; else empty.
+llvm::StringRef callOf(const onnx::NodeProto &node);
+
+/// The modules in a node's name, "/layers/layers.0/norm/" of ".../Mul".
+llvm::StringRef scopeOf(const onnx::NodeProto &node);
+
+/// Whether the file says that the node's call or module in PyTorch has a
+/// parameter of just this name.
+bool isOwnRead(const onnx::NodeProto &node, llvm::StringRef parameter);
+
+/// Initializers that several nodes read, all of them as their own.
+std::vector<std::string> sharedByModel(const onnx::GraphProto &graph);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_OWNREADS_H
