@@ -40,6 +40,11 @@ static constexpr double kGap = 0.01;
 /// Without a deadline each of them is searched for this long; local search,
 /// where elimination is too wide, has no end of its own.
 static constexpr double kSeconds = 2;
+/// In large Problems what a plan takes falls with what its solution has of a
+/// limited resource, or by at most so much more.
+static constexpr double kInProportion = 0.9;
+/// A cut into stages costs at least this part of what it costs without a limit.
+static constexpr double kCutCheaper = 0.95;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
@@ -166,6 +171,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
     return isOver() || bound > incumbent() ||
            (deadline > 0 && elapsed() - begin >= deadline);
   };
+  std::vector<Sum> needed; // by the last search, if it has shown that
   auto again = [&] {
     attempt.isTightened = true;
     solveAndCut(attempt,
@@ -175,6 +181,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
     // Proven for what was solved, which is less than the candidate.
     if (attempt.solved.status == Status::Infeasible)
       attempt.solved.status = attempt.summary.status = Status::Unknown;
+    needed = std::move(attempt.solved.minNeeded);
     attempt.solved.minNeeded.clear();
     attempt.summary.lowerBound = bound;
   };
@@ -221,7 +228,15 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       return cost::saturate(
           evaluate(graph.problem, solution).peaks[kind].amount);
     };
-    LimitScan scan(static_cast<double>(bytesOf(first)), excess, !quick);
+    auto most = static_cast<double>(bytesOf(first));
+    // Where another plan is there to be taken, long searches must promise one.
+    auto isHopeless = [&] {
+      return !quick && !std::isinf(incumbent()) && needed.size() > kind &&
+             kInProportion * excess * static_cast<double>(needed[kind]) > most;
+    };
+    if (isHopeless())
+      continue;
+    LimitScan scan(most, excess, !quick);
     for (int tries = 0; tries < maxTries && !scan.isOver() && !isEnough();
          ++tries) {
       // The same limits are tried where it is looked at again.
@@ -244,6 +259,8 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       }
       const auto &[solution, predicted] = place->second;
       if (solution.empty()) {
+        if (isHopeless())
+          break;
         scan.noteNone();
         continue;
       }
@@ -336,6 +353,41 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   }
 }
 
+bool Planner::isWorthPostponing(const Attempt &attempt) const {
+  return memoryLimitOf(options) && options.solver == SolverKind::Auto &&
+         options.objective == Objective::Time && attempt.stages.feasible &&
+         attempt.solved.hasSolution() && !fits(attempt) &&
+         !isQuick(*attempt.graph);
+}
+
+void Planner::fitPostponed() {
+  std::vector<Attempt *> open;
+  for (Attempt &attempt : attempts)
+    if (attempt.isPostponed)
+      open.push_back(&attempt);
+  llvm::stable_sort(open, [](Attempt *a, Attempt *b) {
+    return a->summary.lowerBound < b->summary.lowerBound;
+  });
+  for (auto [number, attempt] : llvm::enumerate(open)) {
+    // Behind the first come those with higher bounds.
+    if (isOver() || attempt->summary.lowerBound >= incumbent())
+      return;
+    double left = secondsOfCandidate();
+    if (options.deadlineSeconds > 0) {
+      left = budget() - elapsed();
+      left = std::max(
+          std::min(left, 2 * left / static_cast<double>(open.size() - number)),
+          0.01);
+    }
+    if (attempt->graph->candidate.stages > 1 &&
+        kCutCheaper * attempt->summary.cost >= incumbent())
+      continue;
+    attempt->isPostponed = false;
+    report();
+    makeFit(*attempt, left);
+  }
+}
+
 /// Whether any choices use more of the resource than its limit.
 static bool canExceed(const Problem::Resource &resource) {
   std::map<int64_t, Sum> changes; // of the most that is used, by instant
@@ -395,9 +447,10 @@ void Planner::reopen() {
     attempt.graph->limitTwiceDone(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);
-    attempt.isShort |= isLimited(attempt, deadline);
+    attempt.isShort = attempt.isShort || isLimited(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
   }
+  fitPostponed();
   reopenDismissed();
   for (size_t number = 0; number < candidates.size(); ++number)
     if (!tried[number] && !isOver() && isWanted(number)) {
@@ -431,6 +484,7 @@ bool Planner::trustLess() {
     double deadline = batch.isTraining() ? 2 : 0;
     if (options.deadlineSeconds > 0)
       deadline = std::max(budget() - elapsed(), 0.01);
+    attempt.isPostponed = false;
     attempt.graph->limitTwiceDone(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);

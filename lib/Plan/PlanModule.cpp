@@ -85,8 +85,12 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   auto left = [&] {
     return deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0;
   };
-  makeFit(attempt, left());
-  attempt.isShort |= isOutOfReach() || isLimited(attempt, left());
+  attempt.isPostponed = isWorthPostponing(attempt);
+  attempt.isShort |= attempt.isPostponed;
+  if (!attempt.isPostponed)
+    makeFit(attempt, left());
+  attempt.isShort =
+      attempt.isShort || isOutOfReach() || isLimited(attempt, left());
   attempts.push_back(std::move(attempt));
 }
 
@@ -96,12 +100,19 @@ void Planner::passOver(const MeshCandidate &candidate) {
   summary.reason = whyUnsearched(isStopped());
 }
 
-/// From so many devices of a stage on, working out moves between layouts takes
-/// much longer than looking at what ops cost.
-static constexpr int64_t kManyDevices = 16;
+/// Whether working out moves between layouts takes much longer than looking at
+/// what ops cost: it does from so many devices of a stage on, and where they
+/// lie on several axes, since then there are many more layouts.
+static bool hasManyMoves(const MeshCandidate &candidate) {
+  constexpr int64_t kManyDevices = 16;
+  int64_t axes = llvm::count_if(candidate.roles, [](AxisRole role) {
+    return role != AxisRole::Fixed;
+  });
+  return candidate.devicesPerStage() >= kManyDevices || axes > 1;
+}
 
 bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
-  if (candidate.devicesPerStage() < kManyDevices || isAlone ||
+  if (!hasManyMoves(candidate) || isAlone ||
       options.solver != SolverKind::Auto ||
       options.objective != Objective::Time)
     return false;
@@ -171,6 +182,9 @@ void Planner::solveAndCut(Attempt &attempt, double deadline, double gap) {
       attempt.solved.statistics.stoppedBy = "cutoff";
     } else {
       attempt.solved = solve(problem, solveOptions);
+      // Behind a cutoff nobody asks how much more it is.
+      if (attempt.solved.statistics.stoppedBy == "cutoff")
+        attempt.solved.lowerBound = std::max(attempt.solved.lowerBound, min);
     }
     break;
   case SolverKind::BruteForce:
@@ -372,6 +386,8 @@ std::string Planner::whyNoMicroBatches() const {
       .str();
 }
 
+static bool isPostponed(const Attempt &attempt) { return attempt.isPostponed; }
+
 /// The best plan of all candidates, whose reason says why it is none; null with
 /// an error where the request is at fault.
 Attempt *Planner::search(PlanError &error, std::string &message) {
@@ -440,12 +456,13 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(candidates.size() - number);
+      auto others = static_cast<double>(
+          candidates.size() - number + llvm::count_if(attempts, isPostponed));
       left = std::max(std::min(left, 2 * left / others), 0.01);
-    } else if (batch.isTraining()) {
+    } else {
       // A training step has three times the ops, and limits: without a deadline
       // its search must still end within seconds.
-      left = std::clamp(30 - elapsed(), 2.0, 10.0);
+      left = secondsOfCandidate();
     }
     double begin = elapsed();
     attempt(candidate, left);
@@ -464,6 +481,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
               "choices than are counted, option solver=auto searches them";
     return nullptr;
   }
+  fitPostponed();
   solveAgain();
   sharpenBounds();
   report();

@@ -35,6 +35,9 @@ struct Attempt {
   Solution cheapest;
   /// The memory limit makes it cost more, or leaves it no plan.
   bool isShort = false;
+  /// Its cheapest plan is predicted not to keep the limit, and others have not
+  /// been looked for yet.
+  bool isPostponed = false;
   /// A plan of more chunks than a stage must have was laid out and took too
   /// much: its stages have no more than they must.
   bool isFlat = false;
@@ -153,6 +156,11 @@ private:
   /// Whether ops that cost at least so much, of the first level of the
   /// candidate's Problem, rule out that it is better than the best plan.
   bool isDismissed(const MeshCandidate &candidate, Sum leastOfOps);
+  /// Whether plans that keep the limit are looked for behind all candidates:
+  /// it takes long, and much less once another plan is known.
+  bool isWorthPostponing(const Attempt &attempt) const;
+  /// Looks for them, where the bound is lowest first.
+  void fitPostponed();
   /// Searches what was dismissed for a plan that turned out to be none.
   void reopenDismissed();
   /// Whether the time is over, and there is a plan to show.
@@ -212,6 +220,10 @@ private:
   /// Seconds of the deadline that are for searching: writing the result is not
   /// cut short, nor is setting up a candidate while there is no plan.
   double budget() const { return 0.95 * options.deadlineSeconds - overrun; }
+  /// Without a deadline: the seconds that a candidate gets; 0: no limit.
+  double secondsOfCandidate() const {
+    return batch.isTraining() ? std::clamp(30 - elapsed(), 2.0, 10.0) : 0;
+  }
   /// The time at which second looks at candidates must end.
   double timeToLookBack() const {
     return options.deadlineSeconds > 0 ? budget()
