@@ -38,7 +38,8 @@ succeeds("install", "cmake", "--install", build, "--prefix", out / "installed")
 prefix = out / "moved"
 (out / "installed").rename(prefix)
 succeeds("configure", "cmake", "-G", "Ninja", "-S", examples, "-B", out / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
-         f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+         f"-DCMAKE_CXX_COMPILER={shutil.which('clang++-22') or 'c++'}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+         *([] if EVERYTHING or not shutil.which("ld.lld-22") else ["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"]))
 succeeds("build", "cmake", "--build", out / "build", *([] if EVERYTHING else ["--target", "train-toy", "shard-linalg", "run-linalg"]))
 
 # A dialect of two ops, sharded and trained: each of its products is cut, and both losses go down together.
