@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
+#include "Structure.h"
 
 #include "kerf/NN/NN.h"
 #include "kerf/Support/ModelNode.h"

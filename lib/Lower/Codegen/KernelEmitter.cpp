@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
+#include "Structure.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -482,14 +482,6 @@ static int64_t workOf(const KernelPlan &plan) {
   return work;
 }
 
-SmallVector<Operation *> failingOps(ArrayRef<Operation *> ops) {
-  SmallVector<Operation *> failing;
-  llvm::copy_if(ops, std::back_inserter(failing), [](Operation *op) {
-    return isa<nn::GatherOp>(op) || nn::dividesIntegers(op);
-  });
-  return failing;
-}
-
 KernelPlan planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
   KernelPlan base;
   base.ops.insert(ops.begin(), ops.end());

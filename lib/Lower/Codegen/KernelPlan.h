@@ -96,11 +96,6 @@ struct KernelPlan {
 KernelPlan planKernel(llvm::ArrayRef<mlir::Operation *> ops,
                       llvm::ArrayRef<mlir::Value> outputs = {});
 
-/// Those of a kernel's ops that may fail at run time, in their order: they read
-/// at indices, or divide integers.
-llvm::SmallVector<mlir::Operation *>
-failingOps(llvm::ArrayRef<mlir::Operation *> ops);
-
 /// The index of a Row op's operand 0 at the current row and element.
 IndexVec rowOperandIndex(mlir::Operation *op, KernelPlan &plan);
 
