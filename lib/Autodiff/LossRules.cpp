@@ -10,22 +10,37 @@ using namespace kerf;
 using namespace kerf::autodiff;
 using nn::GradientBuilder;
 
+/// With smoothing e the label is 1 - e of itself and e of all classes alike,
+/// each of which counts by its own weight.
 static Value crossEntropy(GradientBuilder &b, const LossSpec &spec, Value x,
-                          nn::ClassLosses &parts) {
+                          Value table, nn::ClassLosses &parts) {
   Value shifted = parts.shifted(x), log = parts.logSum(shifted);
   Value perLabel = b.sub(log, parts.picked(shifted));
+  if (table)
+    perLabel = b.mul(perLabel, parts.weights(table));
   if (double e = spec.option("label_smoothing"); e > 0) {
-    Value mean = b.mul(parts.sumOverClasses(shifted),
-                       1.0 / static_cast<double>(parts.numClasses()));
-    perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
+    auto classes = static_cast<double>(parts.numClasses());
+    double sum = classes;
+    Value all = shifted;
+    if (table) {
+      sum = 0;
+      for (double weight : spec.classWeights)
+        sum += weight;
+      all = b.mul(all, parts.alongClasses(table));
+    }
+    Value mean = b.mul(parts.sumOverClasses(all), 1.0 / classes);
+    Value part = sum == classes ? log : b.mul(log, sum / classes);
+    perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(part, mean), e));
   }
   return perLabel;
 }
 
 /// Of log-probabilities.
 static Value negativeLogLikelihood(GradientBuilder &b, const LossSpec &,
-                                   Value x, nn::ClassLosses &parts) {
-  return b.neg(parts.picked(x));
+                                   Value x, Value table,
+                                   nn::ClassLosses &parts) {
+  Value perLabel = b.neg(parts.picked(x));
+  return table ? b.mul(perLabel, parts.weights(table)) : perLabel;
 }
 
 static Value squaredError(GradientBuilder &b, const LossSpec &, Value x,

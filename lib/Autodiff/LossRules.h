@@ -24,8 +24,9 @@ struct LossRule {
   Value (*ofElements)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
                       Value target) = nullptr;
   /// Of a prediction with classes in one dimension and class labels, per label.
+  /// `table` is the weight of each class, null: 1.
   Value (*ofClasses)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
-                     nn::ClassLosses &parts) = nullptr;
+                     Value table, nn::ClassLosses &parts) = nullptr;
   llvm::ArrayRef<NumberOption> options = {};
 
   bool isOfClasses() const { return ofClasses != nullptr; }

@@ -42,6 +42,8 @@ private:
   FailureOr<Value> findTarget(ArrayRef<int64_t> shape, Type element);
   FailureOr<Value> ofClasses(Value x);
   bool isBatch(int64_t size) const;
+  /// A number of each class as a constant; null where there is none.
+  Value tableOf(ArrayRef<double> numbers);
 
   Value sumAll(Value x) {
     SmallVector<int64_t> dims;
@@ -135,6 +137,16 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
   return step.addArgument(spec.target, type, batchDim);
 }
 
+Value LossBuilder::tableOf(ArrayRef<double> numbers) {
+  if (numbers.empty())
+    return {};
+  SmallVector<float> floats(numbers.begin(), numbers.end());
+  auto type = RankedTensorType::get({static_cast<int64_t>(floats.size())},
+                                    ops.getF32Type());
+  return b.make<nn::ConstantOp>(
+      cast<ElementsAttr>(DenseElementsAttr::get(type, ArrayRef(floats))));
+}
+
 /// Whether an input has a batch dimension of this size.
 bool LossBuilder::isBatch(int64_t size) const {
   for (unsigned index = 0; index < step.main.getNumArguments(); ++index)
@@ -192,6 +204,15 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   // classes].
   if (rank > 3 && spec.classDim == LossSpec().classDim)
     step.notes.push_back(where);
+  if (!spec.classWeights.empty() &&
+      static_cast<int64_t>(spec.classWeights.size()) != classes) {
+    if (dim != 1 && rank > 2)
+      step.note(where);
+    return step.request("option loss: weight has " +
+                        std::to_string(spec.classWeights.size()) +
+                        " numbers, output '" + spec.prediction + "' has " +
+                        std::to_string(classes) + " classes");
+  }
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))
     step.main.setArgAttr(argument.getArgNumber(), kRangeAttr,
@@ -201,11 +222,13 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
       [&](Value value, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
         return reduce(value, kind, dims);
       });
-  Value perLabel = rule.ofClasses(b, spec, x, parts);
+  Value table = tableOf(spec.classWeights);
+  Value perLabel = rule.ofClasses(b, spec, x, table, parts);
   perLabel = parts.zeroIgnored(perLabel);
+  // That a label is in range is seen where its weight is read.
   if (!spec.mean)
-    return sumAll(b.mul(perLabel, parts.weights(Value())));
-  Value count = sumAll(parts.weights(Value()));
+    return sumAll(table ? perLabel : b.mul(perLabel, parts.weights(Value())));
+  Value count = sumAll(parts.weights(table));
   return parts.mean(sumAll(perLabel), count);
 }
 

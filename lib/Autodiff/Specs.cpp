@@ -96,6 +96,15 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
                    "-1 for the last (0 is the batch)");
     return llvm::Error::success();
   }
+  if (key == "weight" && rule.isOfClasses()) {
+    llvm::SmallVector<StringRef> numbers;
+    text.split(numbers, ':');
+    for (StringRef each : numbers)
+      if (llvm::Error error = number("option loss", key, each.trim(), 0, 1e30,
+                                     spec.classWeights.emplace_back()))
+        return error;
+    return llvm::Error::success();
+  }
   if (const NumberOption *option = find(rule.options, key))
     return read("option loss", *option, text, spec.options[key.str()]);
   if (key == "reduction") {
@@ -105,7 +114,14 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
     spec.mean = text == "mean";
     return llvm::Error::success();
   }
-  std::string known = rule.isOfClasses() ? ", dim, ignore_index" : "";
+  // weight=1,2 is written as a list is elsewhere.
+  double weight;
+  if (!spec.classWeights.empty() && !key.getAsDouble(weight))
+    return wrong("option loss: '" + key +
+                 "' is no option: weights of classes "
+                 "have colons between them, weight=1:2:0.5");
+  std::string known =
+      rule.isOfClasses() ? ", dim, ignore_index, weight=W0:W1:..." : "";
   for (const NumberOption &option : rule.options)
     known += ", " + option.key.str();
   return wrong("option loss: unknown option '" + key + "', expected reduction" +

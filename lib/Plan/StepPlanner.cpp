@@ -257,7 +257,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   // A model is another one where its statistics are of a micro-batch: that is
   // for the user to ask for.
   if (std::string whyNot = asItIs().whyNoMicroBatches();
-      !whyNot.empty() && !options.microBatches && memoryLimitOf(options))
+      !whyNot.empty() && !isHopeless && !options.microBatches &&
+      memoryLimitOf(options))
     message += "\nnote: micro-batches, which hold less at a time, were not "
                "looked at: " +
                whyNot +

@@ -108,7 +108,11 @@ void addClasses(const TrainLoss &loss, const MetricTensor &output,
         sum += std::exp(each - *largest);
       value += *largest + std::log(sum);
     }
-    metrics.lossSum += value;
+    double weight = loss.classWeights.empty()
+                        ? 1
+                        : loss.classWeights.at(static_cast<size_t>(label));
+    metrics.lossSum += weight * value;
+    metrics.weight += weight;
     ++metrics.count;
     metrics.correct += largest - x.begin() == label;
   }
@@ -133,6 +137,7 @@ void addElements(const TrainLoss &loss, const MetricTensor &output,
     metrics.correct += (x[i] > 0) == (y[i] > 0.5);
   }
   metrics.count += count;
+  metrics.weight += static_cast<double>(count);
 }
 } // namespace
 
@@ -148,6 +153,7 @@ void kerf::rt::addMetrics(const TrainLoss &loss, const MetricTensor &output,
     metrics.lossSum += values<double>(output, KERF_F64, 0, 1)[0] *
                        static_cast<double>(samples);
     metrics.count += samples;
+    metrics.weight += static_cast<double>(samples);
     return;
   }
   if (!labels)

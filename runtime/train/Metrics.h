@@ -13,13 +13,13 @@
 namespace kerf::rt {
 
 struct Metrics {
-  double lossSum = 0;
+  double lossSum = 0, weight = 0; ///< their quotient is the loss
   int64_t count = 0; ///< elements of the loss: labels that are not ignored
   int64_t correct = 0;
   int64_t samples = 0;
   bool hasAccuracy = false;
 
-  double loss() const { return lossSum / static_cast<double>(count); }
+  double loss() const { return lossSum / weight; }
   double accuracy() const {
     return static_cast<double>(correct) / static_cast<double>(count);
   }

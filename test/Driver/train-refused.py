@@ -31,6 +31,7 @@ def saved(name, **changes):
 
 
 (OUT / "text.npz").write_text("no archive")
+(OUT / "table.csv").write_text("a,b\n1,2\n")
 (OUT / "empty").mkdir()
 out_of_range = arrays["labels"].copy()
 out_of_range[21] = 8
@@ -92,7 +93,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("rate-warmup", ["--learning-rate=cosine,warmup=3"], 2, ["warmup", r"\b3\b"]),
     # Data.
     ("data-missing", {"--data": OUT / "none.npz"}, 2, ["none.npz"]),
-    ("data-kind", {"--data": OUT / "table.csv"}, 2, ["table.csv", "npz"]),
+    ("data-kind", {"--data": OUT / "table.csv"}, 2, ["table.csv: is no data", "npz"]),
     ("data-text", {"--data": OUT / "text.npz"}, 2, ["text.npz"]),
     ("data-empty", {"--data": OUT / "empty"}, 2, ["empty", "no .npy"]),
     ("data-name", saved("name.npz", x=None, image=arrays["x"]), 2, ['"x"', "image", "f32 160x20"]),

@@ -113,6 +113,15 @@ if found:
         bytes_ = [float(number) * units[unit] for number, unit in re.findall(r"\(([0-9.]+) ([KMG]iB)\)", line)] if line.startswith("note: pp") else []
         checks.expect("the closest few, the smallest first", len(bytes_) <= 3 and bytes_ == sorted(bytes_), line)
 
+# Micro-batches would change a BatchNorm: they are for the user to ask for, where they could help.
+norm = ["plan", models.parent / "training/conv-batch-norm/model.onnx", "--dim=batch=16", "--devices=2", "--train",
+        "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
+ASKS = "note: micro-batches, which hold less at a time, were not looked at: "
+for limit, flags, said in (("60KiB", [], True), ("60KiB", ["--micro-batches=4"], False), ("10KiB", [], False)):
+    refused = kerf(*norm, f"--memory-limit={limit}", *flags)
+    checks.expect(f"BatchNorm in {limit} {flags}", refused.returncode == 4 and (ASKS in refused.stderr) == said and
+                  ("--micro-batches=M asks for them (BatchNorm then has the statistics of each)" in refused.stderr) == said, refused.stderr)
+
 # Hints: the smallest set that conflicts, and memory is not blamed.
 weight = "--shard=layers.0.weight="
 expect_error(checks, "hints against each other",

@@ -71,7 +71,9 @@ expect_error(checks, "unbound", [symbolic], 2, ["option dim batch=SIZE", "option
              tool="kerf-import-model")
 bound = [symbolic, "--dim", "batch=3", "--dim", "width=4", "--dim", "z.1=4"]
 expect("bound", bound, [r"%arg0: tensor<3x4xf32> {kerf.batch_dim = 0 : i64, kerf.name = \"x\"}"])
-expect("batch-dim", [*bound, "--batch-dim", "x=1"], [r"kerf.batch_dim = 1 : i64, kerf.name = \"x\""])
+expect("batch-dim", [*bound, "--batch-dim", "x=1", "--batch-dim", "z=1"], [r"kerf.batch_dim = 1 : i64, kerf.name = \"x\""])
+expect_error(checks, "batch-dim-of-another-size", [*bound, "--batch-dim", "x=1"], 2,
+             ['x: option batch-dim says dimension 1, of size 4, but the batch of input "z" has size 3'], tool="kerf-import-model")
 expect_error(checks, "batch-dim-range", [*bound, "--batch-dim", "x=2"], 2, ["x", "2"], tool="kerf-import-model")
 
 # An input that steers a shape, as numbers and as a file.

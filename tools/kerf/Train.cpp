@@ -426,6 +426,7 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
     t.loss.labels = {step.loss.target};
   t.loss.ignoreIndex = step.loss.ignoreIndex;
   t.loss.classDim = step.loss.classDim;
+  t.loss.classWeights = step.loss.classWeights;
   t.rate.base = step.optimizer.learningRate;
   t.beta1 = step.optimizer.option("beta1");
   t.beta2 = step.optimizer.option("beta2");

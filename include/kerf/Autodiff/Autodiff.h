@@ -32,6 +32,8 @@ struct LossSpec {
   std::string prediction, target;
   int64_t ignoreIndex = -100; ///< of labels
   int64_t classDim = -1;      ///< of the prediction; negative: from its end
+  /// Of each class how much its labels count, as PyTorch's weight=; empty: 1.
+  std::vector<double> classWeights;
   bool mean = true; ///< over what counts in the whole batch; else the sum
   std::map<std::string, double> options; ///< all others that the loss has
   std::string text;                      ///< that it was read from

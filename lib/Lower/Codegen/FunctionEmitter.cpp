@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
+#include "Structure.h"
 
 #include "kerf/NN/NN.h"
 #include "kerf/Support/ModelNode.h"
@@ -105,19 +106,18 @@ FunctionEmitter::V FunctionEmitter::fill(ArrayRef<V> buffers) {
   return array;
 }
 
-/// The model's nodes that can fail in a kernel, which has fused them with
-/// others: where there are several, any of them may be meant.
-static std::string failingNodes(exec::KernelOp kernel) {
-  SmallSetVector<StringRef, 2> names;
-  std::vector<std::string> storage;
-  kernel.walk([&](mlir::Operation *op) {
-    if (isa<nn::GatherOp>(op) || nn::dividesIntegers(op))
-      storage.push_back(modelNode(op->getLoc()));
-  });
-  for (const std::string &name : storage)
-    if (!name.empty())
-      names.insert(name);
-  return names.empty() ? kernel.getNode().str() : join(names, " or ");
+/// The model's node of each op that can fail in a kernel, which has fused it
+/// with others.
+static std::vector<std::string> failingNodes(exec::KernelOp kernel) {
+  SmallVector<mlir::Operation *> ops;
+  for (mlir::Operation &op : kernel.getBody().front().without_terminator())
+    ops.push_back(&op);
+  std::vector<std::string> names;
+  for (mlir::Operation *op : failingOps(ops)) {
+    std::string name = modelNode(op->getLoc());
+    names.push_back(name.empty() ? kernel.getNode().str() : name);
+  }
+  return names;
 }
 
 mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
@@ -138,7 +138,8 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
     buffers.push_back(address(value));
   if (compiled.launch.canFail) {
     buffers.append({argument(0), argument(1)});
-    buffers.push_back(b.CreateGlobalString(failingNodes(kernel), "node"));
+    for (const std::string &name : failingNodes(kernel))
+      buffers.push_back(b.CreateGlobalString(name, "node"));
   }
   auto *type = FunctionType::get(
       b.getVoidTy(), {pointer, pointer, b.getInt64Ty(), b.getInt64Ty()}, false);

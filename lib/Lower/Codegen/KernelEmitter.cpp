@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
+#include "Structure.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -51,6 +52,7 @@ KernelLaunch KernelEmitter::chooseLaunch() {
   }
   KernelLaunch result;
   result.canFail = plan.canFail;
+  result.numNames = failingOps(plan.ops.getArrayRef()).size();
   result.count = outer.size ? 1 : 0;
   if (tileLoop >= 0)
     outerLoops = outer.vars.size() - 1;
@@ -218,7 +220,8 @@ KernelLaunch KernelEmitter::emit(StringRef name) {
   auto *pointer = PointerType::get(context, 0);
   Type *i64 = b.getInt64Ty();
   int64_t numInputs = plan.inputs.size(), numOutputs = plan.outputs.size();
-  int64_t numBuffers = numInputs + numOutputs + (launch.canFail ? 3 : 0);
+  int64_t numBuffers =
+      numInputs + numOutputs + (launch.canFail ? 2 + launch.numNames : 0);
 
   SmallVector<Type *> types(numBuffers, pointer);
   types.append({i64, i64});
@@ -248,7 +251,8 @@ KernelLaunch KernelEmitter::emit(StringRef name) {
   if (launch.canFail) {
     api = function->getArg(numInputs + numOutputs);
     apiContext = function->getArg(numInputs + numOutputs + 1);
-    node = function->getArg(numInputs + numOutputs + 2);
+    for (auto [at, op] : enumerate(failingOps(plan.ops.getArrayRef())))
+      names[op] = function->getArg(numInputs + numOutputs + 2 + at);
   }
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
   pushScope();

@@ -43,9 +43,11 @@ enum ApiOffset : int64_t {
 struct KernelLaunch {
   int64_t count = 0; ///< iterations of the parallel loop
   int64_t grain = 1; ///< fewest iterations that are worth a thread
-  /// Whether it takes the table, the context and the node's name as further
+  /// Whether it takes the table, the context and `numNames` names as further
   /// buffers behind inputs and outputs.
   bool canFail = false;
+  /// Names of nodes, one of each of its failingOps().
+  int64_t numNames = 0;
 };
 
 class KernelEmitter : private PullEmitter<LlvmBuilder> {
@@ -110,9 +112,9 @@ private:
   void storeRow(V value, V place) override;
   V entryAlloca(llvm::Type *type) override;
   /// Calls api->fail(context, code, node, detail).
-  void failIf(V bad, V detail, int code) override;
+  void failIf(mlir::Operation *op, V bad, V detail, int code) override;
   /// Calls api->fail_index(context, node, index, size).
-  void failIndexIf(V bad, V index, int64_t size) override;
+  void failIndexIf(mlir::Operation *op, V bad, V index, int64_t size) override;
   /// Calls the entry with what `arguments` makes of the detail of the first bad
   /// lane.
   void reportIf(V bad, V detail, ApiOffset entry,
@@ -141,7 +143,8 @@ private:
   llvm::DenseMap<mlir::Value, V> pointers;
   llvm::SmallVector<V> outputPointers;
   llvm::DenseMap<mlir::Value, bool> invariant;
-  V api = nullptr, apiContext = nullptr, node = nullptr;
+  V api = nullptr, apiContext = nullptr;
+  llvm::DenseMap<mlir::Operation *, V> names; ///< of ops that can fail
 
   int64_t stackBytes = 0;
 };

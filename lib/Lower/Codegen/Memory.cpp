@@ -254,15 +254,16 @@ void KernelEmitter::storeRow(V value, V place) {
   b.CreateAlignedStore(value, place, Align(type->getScalarSizeInBits() / 8));
 }
 
-void KernelEmitter::failIf(V bad, V detail, int code) {
+void KernelEmitter::failIf(mlir::Operation *op, V bad, V detail, int code) {
   reportIf(bad, detail, kApiFail, [&](V first) -> SmallVector<V> {
-    return {apiContext, b.getInt32(code), node, first};
+    return {apiContext, b.getInt32(code), names.at(op), first};
   });
 }
 
-void KernelEmitter::failIndexIf(V bad, V index, int64_t size) {
+void KernelEmitter::failIndexIf(mlir::Operation *op, V bad, V index,
+                                int64_t size) {
   reportIf(bad, index, kApiFailIndex, [&](V first) -> SmallVector<V> {
-    return {apiContext, node, first, b.getInt64(size)};
+    return {apiContext, names.at(op), first, b.getInt64(size)};
   });
 }
 

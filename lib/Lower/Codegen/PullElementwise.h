@@ -72,7 +72,7 @@ auto PullEmitter<B>::elementwiseInteger(mlir::Operation *op,
     T type = b.typeOf(y);
     V bad = b.CreateICmpEQ(y, b.zero(type));
     V detail = b.getInt64(0);
-    failIf(bad, detail, 2);
+    failIf(op, bad, detail, 2);
     return b.CreateSelect(bad, b.integer(type, 1), y);
   };
   IntegerElements<B> integers(b, in[0], isUnsigned, nonZero);

@@ -69,10 +69,12 @@ protected:
   virtual T storageType(mlir::Type element) = 0;
   virtual V fromStorage(V raw, mlir::Type element) = 0;
   virtual V toStorage(V value, mlir::Type element) = 0;
-  /// Reports `code` with the detail of a bad lane, if any, and continues.
-  virtual void failIf(V bad, V detail, int code) = 0;
+  /// Reports `code` of an op with the detail of a bad lane, if any, and
+  /// continues.
+  virtual void failIf(mlir::Operation *op, V bad, V detail, int code) = 0;
   /// The same for an index into a dimension of `size` elements.
-  virtual void failIndexIf(V bad, V index, int64_t size) = 0;
+  virtual void failIndexIf(mlir::Operation *op, V bad, V index,
+                           int64_t size) = 0;
   /// The type of indices.
   virtual T indexType() = 0;
   /// Whether the guard varies, but has one value for all lanes.

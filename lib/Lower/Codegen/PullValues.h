@@ -233,9 +233,9 @@ auto PullEmitter<B>::pullGather(mlir::Operation *op,
         b.CreateSelect(b.CreateICmpSLT(at, zero), b.CreateAdd(at, bound), at);
   V inside = b.CreateICmpULT(wrapped, bound);
   if (!gather.getPartial())
-    failIndexIf(b.CreateNot(inside), at, size);
+    failIndexIf(op, b.CreateNot(inside), at, size);
   else if (indexElement.isSignlessInteger(64)) // rows that no device holds
-    failIf(b.CreateICmpSLT(at, b.integer(i64, nn::kNoRow / 2)),
+    failIf(op, b.CreateICmpSLT(at, b.integer(i64, nn::kNoRow / 2)),
            b.CreateSub(at, b.integer(i64, nn::kNoRow)), 1);
   V nothing = constantOf(elementOf(op->getResult(0)), 0.0);
   if (!size)

@@ -112,4 +112,12 @@ FailureOr<KernelPlan> planOf(exec::KernelOp kernel) {
   return plan;
 }
 
+SmallVector<Operation *> failingOps(ArrayRef<Operation *> ops) {
+  SmallVector<Operation *> failing;
+  llvm::copy_if(ops, std::back_inserter(failing), [](Operation *op) {
+    return isa<nn::GatherOp>(op) || nn::dividesIntegers(op);
+  });
+  return failing;
+}
+
 } // namespace kerf::codegen

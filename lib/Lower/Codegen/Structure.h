@@ -41,6 +41,11 @@ std::vector<const void *> structureOf(exec::KernelOp kernel);
 /// error at the kernel if there is none.
 mlir::FailureOr<KernelPlan> planOf(exec::KernelOp kernel);
 
+/// Those of a kernel's ops that may fail at run time, in their order: they read
+/// at indices, or divide integers.
+llvm::SmallVector<mlir::Operation *>
+failingOps(llvm::ArrayRef<mlir::Operation *> ops);
+
 } // namespace kerf::codegen
 
 #endif // KERF_LOWER_CODEGEN_STRUCTURE_H

@@ -104,9 +104,11 @@ private:
   T storageType(mlir::Type element) override;
   V fromStorage(V raw, mlir::Type element) override;
   V toStorage(V value, mlir::Type element) override;
-  void failIf(V bad, V detail, int code) override;
+  void failIf(mlir::Operation *op, V bad, V detail, int code) override;
   // The record has no place for the size.
-  void failIndexIf(V bad, V index, int64_t) override { failIf(bad, index, 1); }
+  void failIndexIf(mlir::Operation *op, V bad, V index, int64_t) override {
+    failIf(op, bad, index, 1);
+  }
   T indexType() override { return index; }
   bool lanesAgree(const Guard &guard) override;
   V shared(T element, int64_t count);

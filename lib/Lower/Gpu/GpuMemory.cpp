@@ -255,8 +255,9 @@ bool GpuEmitter::lanesAgree(const Guard &guard) {
 // Failures
 //===----------------------------------------------------------------------===//
 
-/// Takes the record (docs/Cuda.md) if it is free.
-void GpuEmitter::failIf(V bad, V detail, int code) {
+/// Takes the record (docs/Cuda.md) if it is free; it has the kernel's number,
+/// and the host names the ops that can fail in it.
+void GpuEmitter::failIf(mlir::Operation *, V bad, V detail, int code) {
   int64_t width = b.widthOf(bad);
   V any = b.CreateExtractElement(bad, 0);
   V first = b.CreateExtractElement(detail, 0);

@@ -22,13 +22,11 @@ ClassLosses::ClassLosses(OpBuilder &builder, Location loc, Value scores,
     this->reduce = [this](Value x, ReduceKind kind, ArrayRef<int64_t> dims) {
       return b.reduce(x, kind, dims);
     };
-  SmallVector<int64_t> along(columnShape.size(), 1);
-  along[dim] = classes;
   columnShape[dim] = 1;
   Value index =
       b.make<IotaOp>(RankedTensorType::get({classes}, builder.getI64Type()),
                      builder.getI64IntegerAttr(0));
-  hit = b.equal(column(labels), b.reshape(index, along));
+  hit = b.equal(column(labels), alongClasses(index));
 }
 
 Value ClassLosses::constant(ArrayRef<int64_t> shape, Attribute element) {
@@ -43,6 +41,12 @@ Value ClassLosses::integer(int64_t value) {
 
 Value ClassLosses::column(Value perLabel) {
   return b.reshape(perLabel, columnShape);
+}
+
+Value ClassLosses::alongClasses(Value perClass) {
+  SmallVector<int64_t> along(columnShape.size(), 1);
+  along[dim] = classes;
+  return b.reshape(perClass, along);
 }
 
 Value ClassLosses::shifted(Value x) {

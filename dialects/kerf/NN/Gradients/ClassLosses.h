@@ -43,6 +43,8 @@ public:
   Value sumOverClasses(Value x);
   /// Adds the class dimension, of size 1, to one number per label.
   Value column(Value perLabel);
+  /// One number per class, to be broadcast over the labels.
+  Value alongClasses(Value perClass);
   /// x at the label, per label.
   Value picked(Value x);
   /// Zero where a label is ignored. A select, since an ignored value may be

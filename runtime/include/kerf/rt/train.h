@@ -60,6 +60,8 @@ struct TrainLoss {
   int64_t ignoreIndex = -100;
   bool ignores = true;
   int64_t classes = 0; ///< 0: unknown, or the loss has no labels
+  /// How much the labels of each class count; empty: 1.
+  std::vector<double> classWeights;
   /// Where the output has its classes; negative: counted from its end.
   int64_t classDim = -1;
 
