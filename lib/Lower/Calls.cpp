@@ -335,7 +335,9 @@ Value kerf::emitCollective(OpBuilder &builder, Operation *op, int64_t index,
   MLIRContext *context = op->getContext();
   dist::Mesh mesh = dist::getMesh(op).toMesh();
   auto axes = llvm::cantFail(dist::toAxisList(collective.getGroup(), mesh));
-  dist::Phase phase = dist::getPhase(op->getParentOp());
+  // In a function of several phases ops have a phase of their own.
+  dist::Phase phase =
+      collective.getOwnPhase().value_or(dist::getPhase(op->getParentOp()));
   auto arguments = dist::CollectiveArguments::of(op);
   auto create = [&](auto type, auto... event) {
     using Op = typename decltype(type)::type;

@@ -105,9 +105,8 @@ void Planner::passOver(const MeshCandidate &candidate) {
 /// lie on several axes, since then there are many more layouts.
 static bool hasManyMoves(const MeshCandidate &candidate) {
   constexpr int64_t kManyDevices = 16;
-  int64_t axes = llvm::count_if(candidate.roles, [](AxisRole role) {
-    return role != AxisRole::Fixed;
-  });
+  int64_t axes = llvm::count_if(
+      candidate.roles, [](AxisRole role) { return role != AxisRole::Fixed; });
   return candidate.devicesPerStage() >= kManyDevices || axes > 1;
 }
 
@@ -456,8 +455,8 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(
-          candidates.size() - number + llvm::count_if(attempts, isPostponed));
+      auto others = static_cast<double>(candidates.size() - number +
+                                        llvm::count_if(attempts, isPostponed));
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else {
       // A training step has three times the ops, and limits: without a deadline

@@ -41,6 +41,11 @@ std::string samplesText(const DataInput &input) {
   return text;
 }
 
+std::string whoExpects(const DataInput &input) {
+  return input.isLabels ? cat("labels \"", input.name, "\" expect ")
+                        : cat("input \"", input.name, "\" expects ");
+}
+
 /// The array that has an input's samples, or the input itself if samples share
 /// it; null if there is none.
 const DataArray *findArray(const DataSet &data, const DataInput &input) {
@@ -55,14 +60,12 @@ const DataArray *findArray(const DataSet &data, const DataInput &input) {
   for (size_t i = !input.isShared; fits && i < it->shape.size(); ++i)
     fits = input.shape[i] < 0 || it->shape[i] == input.shape[i];
   if (!fits && input.isShared)
-    bad(data,
-        cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
-            ", input \"", input.name, "\" expects ", shapeString(input.shape),
-            ", the same in every step: it has no dimension of samples"));
+    bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
+                  ", ", whoExpects(input), shapeString(input.shape),
+                  ", the same in every step: it has no dimension of samples"));
   if (!fits)
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
-                  ", input \"", input.name, "\" expects ", samplesText(input),
-                  " (N samples)"));
+                  ", ", whoExpects(input), samplesText(input), " (N samples)"));
   return &*it;
 }
 
@@ -72,7 +75,7 @@ ConvertFn requireExact(const DataSet &data, const DataArray &array,
     return fn;
   bad(data,
       cat("array \"", array.name, "\" is ", typed(array.dtype, array.shape),
-          ", input \"", input.name, "\" expects ", kerf_dtype_name(input.dtype),
+          ", ", whoExpects(input), kerf_dtype_name(input.dtype),
           doesNotHold(input.dtype, array.dtype)));
 }
 

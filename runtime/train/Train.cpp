@@ -127,11 +127,12 @@ void Trainer::printSummary() {
     return;
   }
   std::fprintf(out,
-               "trained %lld %s: loss %s -> %s, %.4g ms per step, %s sent "
+               "trained %lld %s: loss %s -> %s, %.4g ms per step%s, %s sent "
                "per rank and step%s\n",
                static_cast<long long>(done), done == 1 ? "step" : "steps",
                sixDigits(firstLoss).c_str(), sixDigits(lastLoss).c_str(),
-               seconds * 1e3, sizeText(bytesPerRank).c_str(),
+               seconds * 1e3, done > 1 ? " (mean without the first)" : "",
+               sizeText(bytesPerRank).c_str(),
                skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
                              " skipped (loss or gradients not finite)")
                              .c_str()

@@ -155,6 +155,15 @@ static void showDefaults(CLI::App &command) {
   }
 }
 
+/// An option that may be given several times has one value each time, which may
+/// begin and end with brackets ([uv].weight=[{tp},{}]) and is then no list.
+static void takeValuesAsTheyAre(CLI::App &command) {
+  for (CLI::Option *option :
+       command.get_options([](CLI::Option *) { return true; }))
+    if (option->get_allow_extra_args())
+      option->allow_extra_args(false);
+}
+
 int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   Options options;
   int (*command)(const Options &) = nullptr;
@@ -329,8 +338,10 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "Compare with this plan.json or run.json")
       ->excludes(html);
 
-  for (CLI::App *each : app.get_subcommands({}))
+  for (CLI::App *each : app.get_subcommands({})) {
     showDefaults(*each);
+    takeValuesAsTheyAre(*each);
+  }
 
   try {
     parse(app, argc, argv);

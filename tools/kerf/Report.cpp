@@ -227,6 +227,9 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
     stream << "  " << row.count << " x " << row.what << ": "
            << formatBytes(row.bytes) << " per rank, "
            << formatSeconds(row.seconds) << "  (" << row.examples() << ")\n";
+  if (numberAt(communication, {"total_bytes"}) > 0)
+    stream << "  (times of collectives are means without the first step, some "
+              "beside compute: they do not add up to the wait)\n";
   out << fitLines(text);
 }
 

@@ -154,7 +154,7 @@ const json::Object *fullestDevice(const Document &document) {
 }
 
 /// Bytes of the busiest rank by collective and axes, and with `withPhase` also
-/// by phase; a run does not know phases if its step is one program.
+/// by phase. What a plan puts into one buffer is one row there.
 std::map<std::string, double> collectivesOf(const Document &document,
                                             bool withPhase) {
   std::map<std::string, double> result;
@@ -205,7 +205,9 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   auto graphOf = [](const Document &document) {
     return textAt(document.root.getObject("model"), "name");
   };
-  table.text("graph", graphOf(a), graphOf(b));
+  // Of a run no more is known, so that equal names say nothing.
+  if ((a.isPlan() && b.isPlan()) || graphOf(a) != graphOf(b))
+    table.text("graph", graphOf(a), graphOf(b));
   if (a.isPlan() && b.isPlan()) {
     table.number("parameters", {"model", "parameters"}, formatCount);
     table.number("FLOPs of a step", {"model", "flops"}, formatFlops);
@@ -235,7 +237,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   table.values("memory of the fullest device", numberAt(fullA, {"peak"}),
                numberAt(fullB, {"peak"}), formatBytes);
   // A run knows what is kept from step to step and what is not, and no more.
-  bool isApart = a.isPlan() == b.isPlan();
+  bool isApart = a.isPlan() && b.isPlan();
   const llvm::StringRef kept[] = {"parameters", "optimizer"},
                         made[] = {"gradients", "activations"};
   for (llvm::ArrayRef<llvm::StringRef> row :

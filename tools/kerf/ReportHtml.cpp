@@ -197,16 +197,26 @@ void Page::memory() {
   title += document.isPlan() ? "stage's devices" : "rank";
   if (limit > 0)
     title += ", limit " + formatBytes(limit);
+  // A run knows what is kept from step to step and what is not, and no more.
+  bool isPlan = document.isPlan();
   begin(title, {"", "#peak",
-                "parameters, gradients, optimizer, activations, "
-                "workspace"});
+                isPlan ? "parameters and constants, gradients, optimizer, "
+                         "activations, workspace"
+                       : "parameters and states; gradients and activations; "
+                         "workspace"});
   for (auto [i, device] : llvm::enumerate(*devices)) {
     const json::Object *object = device.getAsObject();
-    Part parts[] = {{"parameters", numberAt(object, {"parameters"})},
-                    {"gradients", numberAt(object, {"gradients"})},
-                    {"optimizer", numberAt(object, {"optimizer"})},
-                    {"activations", numberAt(object, {"activations"})},
-                    {"workspace", numberAt(object, {"workspace"})}};
+    auto part = [&](llvm::StringRef name) { return numberAt(object, {name}); };
+    std::vector<Part> parts;
+    if (isPlan)
+      parts = {{"parameters and constants", part("parameters")},
+               {"gradients", part("gradients")},
+               {"optimizer", part("optimizer")},
+               {"activations", part("activations")}};
+    else
+      parts = {{"parameters and states", part("parameters")},
+               {"gradients and activations", part("activations")}};
+    parts.push_back({"workspace", part("workspace")});
     row({std::to_string(i), "#" + formatBytes(numberAt(object, {"peak"})),
          bar(parts, whole)});
     if (i + 1 == devices->size()) {
