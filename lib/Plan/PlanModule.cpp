@@ -105,14 +105,18 @@ void Planner::passOver(const MeshCandidate &candidate) {
 /// lie on several axes, since then there are many more layouts.
 static bool hasManyMoves(const MeshCandidate &candidate) {
   constexpr int64_t kManyDevices = 16;
-  int64_t axes = llvm::count_if(candidate.roles, [](AxisRole role) {
-    return role != AxisRole::Fixed;
-  });
+  int64_t axes = llvm::count_if(
+      candidate.roles, [](AxisRole role) { return role != AxisRole::Fixed; });
   return candidate.devicesPerStage() >= kManyDevices || axes > 1;
 }
 
+/// Problems up to this size are solved even if another plan is known to be
+/// cheaper, so that the report can say what they cost.
+static constexpr size_t kQuickNodes = 1500;
+
 bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
-  if (!hasManyMoves(candidate) || isAlone ||
+  bool isLarge = llvm::range_size(function.getBody().front()) > kQuickNodes;
+  if (!(isLarge || hasManyMoves(candidate)) || isAlone ||
       options.solver != SolverKind::Auto ||
       options.objective != Objective::Time)
     return false;
@@ -141,10 +145,6 @@ void Planner::reopenDismissed() {
     else
       dismissed.push_back(std::move(noted));
 }
-
-/// Problems up to this size are solved even if another plan is known to be
-/// cheaper, so that the report can say what they cost.
-static constexpr size_t kQuickNodes = 1500;
 
 /// The sum of each node's cheapest choice: a lower bound if no edge has
 /// negative cost.
@@ -456,8 +456,8 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(
-          candidates.size() - number + llvm::count_if(attempts, isPostponed));
+      auto others = static_cast<double>(candidates.size() - number +
+                                        llvm::count_if(attempts, isPostponed));
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else {
       // A training step has three times the ops, and limits: without a deadline
