@@ -110,8 +110,13 @@ static bool hasManyMoves(const MeshCandidate &candidate) {
   return candidate.devicesPerStage() >= kManyDevices || axes > 1;
 }
 
+/// Problems up to this size are solved even if another plan is known to be
+/// cheaper, so that the report can say what they cost.
+static constexpr size_t kQuickNodes = 1500;
+
 bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
-  if (!hasManyMoves(candidate) || isAlone ||
+  bool isLarge = llvm::range_size(function.getBody().front()) > kQuickNodes;
+  if (!(isLarge || hasManyMoves(candidate)) || isAlone ||
       options.solver != SolverKind::Auto ||
       options.objective != Objective::Time)
     return false;
@@ -140,10 +145,6 @@ void Planner::reopenDismissed() {
     else
       dismissed.push_back(std::move(noted));
 }
-
-/// Problems up to this size are solved even if another plan is known to be
-/// cheaper, so that the report can say what they cost.
-static constexpr size_t kQuickNodes = 1500;
 
 /// The sum of each node's cheapest choice: a lower bound if no edge has
 /// negative cost.
