@@ -334,19 +334,23 @@ void Rank::findAwaitedSends() {
 }
 
 void Rank::awaitSends(const Prepared &p) {
+  int64_t begin = Trace::now();
   for (size_t ordinal : p.awaitedSends)
     if (sends[ordinal].open) {
       comm->finishSend(sends[ordinal].channel, sends[ordinal].number);
       sends[ordinal].open = false;
     }
+  sendWaits += static_cast<double>(Trace::now() - begin) * 1e-9;
 }
 
 void Rank::finishSends() {
+  int64_t begin = Trace::now();
   for (SendState &send : sends)
     if (send.open) {
       comm->finishSend(send.channel, send.number);
       send.open = false;
     }
+  sendWaits += static_cast<double>(Trace::now() - begin) * 1e-9;
 }
 
 void Rank::readParameter(int64_t index, void *data) const {
@@ -376,7 +380,6 @@ void Rank::startSend(const Prepared &p) {
 
 void Rank::execute(Prepared &p, const StepIo &io) {
   const Instruction &in = *p.instruction;
-  awaitSends(p);
   context.microBatch = in.microBatch;
   switch (in.op) {
   case Instruction::Input: {
@@ -421,6 +424,8 @@ void Rank::step(const StepIo &io) {
     return stepOnDevice(io);
   for (size_t i = 0; i < prepared.size(); ++i) {
     position.store(static_cast<int64_t>(i), std::memory_order_relaxed);
+    if (!prepared[i].awaitedSends.empty())
+      awaitSends(prepared[i]);
     int64_t begin = Trace::now();
     execute(prepared[i], io);
     seconds[i] += static_cast<double>(Trace::now() - begin) * 1e-9;
@@ -433,16 +438,18 @@ void Rank::step(const StepIo &io) {
 
 /// What this step added to the sums of seconds.
 void Rank::recordSplit() {
-  double functions = 0, collectives = 0, channels = 0;
-  for (size_t i = 0; i < prepared.size(); ++i)
-    if (prepared[i].instruction->op == Instruction::Run)
+  double functions = 0, collectives = 0, channels = sendWaits;
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    Instruction::Op op = prepared[i].instruction->op;
+    if (op == Instruction::Run)
       functions += seconds[i];
+    else if (op == Instruction::Send || op == Instruction::Recv)
+      channels += seconds[i];
+  }
   for (const CommCounters::Entry &entry : counters().collectives)
     collectives += entry.seconds;
-  for (const auto *list : {&counters().sends, &counters().receives})
-    for (const CommCounters::Entry &entry : *list)
-      channels += entry.seconds;
-  // Collectives run inside functions, transfers between them.
+  // Collectives run inside functions, transfers between them. The counters know
+  // how long transfers were under way: this rank computes meanwhile.
   StepSplit sums = {functions - collectives, collectives + channels};
   StepSplit split = {sums.compute - splitSums.compute,
                      sums.communication - splitSums.communication};

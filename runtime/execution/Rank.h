@@ -164,6 +164,7 @@ private:
   };
   std::vector<SendState> sends; ///< by ordinal
   std::vector<double> seconds, workSeconds;
+  double sendWaits = 0; ///< seconds in which own sends had to be taken first
   std::vector<StepSplit> stepSplits;
   static constexpr size_t kMaxSplits = 4096;
   size_t nextSplit = 0;

@@ -364,8 +364,8 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                  "one where their whole name matches, repeatable")
       ->group(group);
   app.add_option("--batch-norm", o.batchNorm,
-                 "Statistics of the whole micro-batch (sync), of each rank's "
-                 "part (local), or the running ones (frozen)")
+                 "Statistics of the whole micro-batch (sync, the default), of "
+                 "each rank's part (local), or the running ones (frozen)")
       ->check(CLI::IsMember({"sync", "local", "frozen"}))
       ->group(group);
   app.add_option("--gradient-dtype", o.gradientDtype,

@@ -179,18 +179,19 @@ void Printer::printCollectives() {
       << " sent by the busiest rank, "
       << formatBytes(number(communication, "total_bytes")) << " by all\n";
   std::vector<CollectiveRow> rows = collectiveRows(plan);
-  double others = 0;
+  CollectiveRow others;
   size_t max = verbose ? rows.size() : kRows;
   if (rows.size() > max)
     llvm::stable_sort(rows, [](const CollectiveRow &a, const CollectiveRow &b) {
       return a.bytes > b.bytes;
     });
   for (const CollectiveRow &row :
-       llvm::ArrayRef(rows).drop_front(std::min(max, rows.size())))
-    others += row.bytes;
+       llvm::ArrayRef(rows).drop_front(std::min(max, rows.size()))) {
+    others.bytes += row.bytes;
+    others.differs |= row.differs;
+  }
   for (const CollectiveRow &row : llvm::ArrayRef(rows).take_front(max)) {
-    out << "  " << row.count << " x " << row.what << ": "
-        << formatBytes(row.bytes) << " per rank";
+    out << "  " << row.count << " x " << row.what << ": " << row.bytesText();
     if (!row.formula.empty())
       out << " (" << row.formula << " each)";
     if (row.seconds > 0)
@@ -201,8 +202,7 @@ void Printer::printCollectives() {
   }
   if (rows.empty())
     out << "  none\n";
-  printMore(rows.size(), max, "kind", "kinds",
-            ", " + formatBytes(others) + " per rank");
+  printMore(rows.size(), max, "kind", "kinds", ", " + others.bytesText());
 }
 
 void Printer::printMemory() {

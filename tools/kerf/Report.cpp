@@ -9,6 +9,7 @@
 
 #include "kerf/Support/Json.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -153,6 +154,10 @@ std::string CollectiveRow::examples() const {
          (count > 1 ? ", ..." : "");
 }
 
+std::string CollectiveRow::bytesText() const {
+  return (differs ? "at most " : "") + formatBytes(bytes) + " per rank";
+}
+
 std::string kerf::tool::meshText(const json::Object *mesh) {
   std::map<std::pair<bool, std::string>, int64_t> axes;
   if (mesh)
@@ -169,16 +174,24 @@ std::string kerf::tool::meshText(const json::Object *mesh) {
 std::vector<CollectiveRow>
 kerf::tool::collectiveRows(const json::Object &root) {
   std::vector<CollectiveRow> rows;
+  // What a rank of each stage does for each row: a rank is of one stage only.
+  struct Sums {
+    double bytes = 0, seconds = 0;
+  };
+  std::vector<std::map<int64_t, Sums>> stages;
+  constexpr int64_t kAllStages = -1;
+  const size_t numStages =
+      std::max<int64_t>(1, int64_t(numberAt(&root, {"mesh", "pp"})));
   const json::Object *communication = root.getObject("communication");
   const json::Array *list =
       communication ? communication->getArray("collectives") : nullptr;
   for (const json::Value &value : list ? *list : json::Array()) {
     const json::Object *c = value.getAsObject();
-    std::string axes;
-    if (const json::Array *names = c ? c->getArray("axes") : nullptr)
-      for (const json::Value &name : *names)
-        axes +=
-            (axes.empty() ? "" : ",") + name.getAsString().value_or("").str();
+    std::vector<std::string> names;
+    if (const json::Array *list = c ? c->getArray("axes") : nullptr)
+      for (const json::Value &name : *list)
+        names.push_back(name.getAsString().value_or("").str());
+    std::string axes = llvm::join(names, ",");
     std::string what = textAt(c, "op") + " over " +
                        (axes.empty() ? "-" : axes) + ", " +
                        formatBytes(numberAt(c, {"buffer_bytes"})) + ", " +
@@ -191,14 +204,31 @@ kerf::tool::collectiveRows(const json::Object &root) {
       if (!formula.empty() && textAt(c, "op") != "send")
         formula += " / N";
       rows.push_back({what, textAt(c, "node"), formula});
+      stages.emplace_back();
       row = rows.end() - 1;
       row->tensors =
           std::max<int64_t>(1, static_cast<int64_t>(numberAt(c, {"tensors"})));
     }
     double count = std::max(1.0, numberAt(c, {"count"}));
     row->count += int64_t(count);
-    row->bytes += numberAt(c, {"bytes_per_rank"}) * count;
-    row->seconds += numberAt(c, {"seconds"}) * count;
+    // A send is one rank's; what else is over stages is done by all of them.
+    bool isOfAll = textAt(c, "op") != "send" && llvm::is_contained(names, "pp");
+    int64_t stage = isOfAll ? kAllStages : int64_t(numberAt(c, {"stage"}));
+    Sums &sums = stages[row - rows.begin()][stage];
+    sums.bytes += numberAt(c, {"bytes_per_rank"}) * count;
+    sums.seconds += numberAt(c, {"seconds"}) * count;
+  }
+  for (auto [row, ofStages] : llvm::zip_equal(rows, stages)) {
+    for (const auto &[stage, sums] : ofStages) {
+      row.bytes = std::max(row.bytes, sums.bytes);
+      row.seconds = std::max(row.seconds, sums.seconds);
+    }
+    row.differs =
+        row.bytes > 0 && !ofStages.count(kAllStages) &&
+        (ofStages.size() < numStages ||
+         llvm::any_of(ofStages, [bytes = row.bytes](const auto &stage) {
+           return stage.second.bytes < bytes;
+         }));
   }
   return rows;
 }
@@ -224,12 +254,13 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
          << formatBytes(numberAt(communication, {"planned_bytes_per_rank"}))
          << "\n";
   for (const CollectiveRow &row : collectiveRows(run))
-    stream << "  " << row.count << " x " << row.what << ": "
-           << formatBytes(row.bytes) << " per rank, "
-           << formatSeconds(row.seconds) << "  (" << row.examples() << ")\n";
+    stream << "  " << row.count << " x " << row.what << ": " << row.bytesText()
+           << ", " << formatSeconds(row.seconds) << "  (" << row.examples()
+           << ")\n";
   if (numberAt(communication, {"total_bytes"}) > 0)
-    stream << "  (times of collectives are means without the first step, some "
-              "beside compute: they do not add up to the wait)\n";
+    stream << "  (times of collectives are means"
+           << (numberAt(&run, {"repeat"}) > 1 ? " without the first step" : "")
+           << ", some beside compute: they do not add up to the wait)\n";
   out << fitLines(text);
 }
 

@@ -28,15 +28,19 @@ struct Document {
   }
 };
 
-/// Equal collectives, which repeated layers have: one row.
+/// Equal collectives, which repeated layers have: one row for those of all
+/// stages.
 struct CollectiveRow {
   std::string what; ///< operation, axes, buffer, purpose
   std::string example;
   std::string formula; ///< of the bytes that a device sends; may be empty
   int64_t count = 0;
   int64_t tensors = 1;           ///< in the buffer that begins with `example`
-  double bytes = 0, seconds = 0; ///< of the busiest rank, all of them
+  double bytes = 0, seconds = 0; ///< of the busiest rank, all that it sends
+  bool differs = false;          ///< the ranks of another stage send less
 
+  /// "1.5 MiB per rank", "at most 1.5 MiB per rank".
+  std::string bytesText() const;
   /// "head.bias and 60 more, ...".
   std::string examples() const;
 };

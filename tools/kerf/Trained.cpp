@@ -89,13 +89,15 @@ static void append(std::vector<std::string> &lines, const std::string &title,
     return;
   }
   lines.push_back(title + ":");
-  size_t shown = verbose ? texts.size() : std::min(texts.size(), kMax);
+  // A line for one kind that is left out would take as much room as that kind.
+  size_t shown = verbose || texts.size() == kMax + 1
+                     ? texts.size()
+                     : std::min(texts.size(), kMax);
   for (size_t i = 0; i < shown; ++i)
     lines.push_back("  " + texts[i]);
   if (shown < texts.size())
     lines.push_back("  and " + std::to_string(texts.size() - shown) +
-                    (texts.size() - shown == 1 ? " kind" : " kinds") +
-                    " more (-v lists all)");
+                    " kinds more (-v lists all)");
 }
 
 std::vector<std::string>
