@@ -23,11 +23,9 @@ const LeastOfOps &Planner::wholeWork() {
     MeshCandidate one;
     PlanOptions own = options;
     own.hints.clear();
-    Graph(function, rules, one, own, batch, dimBlocks, names, floor, traffic,
-          zero, ways, {}, [&](const LeastOfOps &least) {
-            knownWork = least;
-            return true;
-          });
+    knownWork = Graph(function, rules, one, own, batch, dimBlocks, names, floor,
+                      traffic, zero, ways)
+                    .leastOfOps();
   }
   return *knownWork;
 }

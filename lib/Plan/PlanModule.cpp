@@ -30,29 +30,30 @@ bool kerf::plan::isBetter(const CandidateSummary &a,
   return key(a) < key(b);
 }
 
-static CandidateSummary summaryOf(const MeshCandidate &candidate) {
-  CandidateSummary summary;
-  for (const dist::MeshAxis &axis : candidate.mesh.axes)
-    if (!axis.isTime)
-      summary.mesh.push_back({axis.name, axis.size});
-  summary.microBatches = candidate.microBatches;
-  return summary;
-}
+/// Why a candidate has no plan whose choices keep all limits.
+static constexpr const char *kNothingFits = "nothing fits";
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   if (isDismissed(candidate, 0))
     return;
+  Look look = takeLook(candidate);
   Attempt attempt;
   attempt.allowance = allowance;
-  attempt.graph = std::make_unique<Graph>(
-      function, rules, candidate, options, batch, dimBlocks, names, floor,
-      traffic, zero, ways, [&] { return isOver(); },
-      [&](const LeastOfOps &least) {
-        return isDismissed(candidate, least.all());
-      });
+  attempt.graph = std::move(look.graph);
+  if (look.least && isTooLarge(candidate, look.least->memory)) {
+    attempt.summary = summaryOf(candidate);
+    attempt.summary.reason = kNothingFits;
+    attempt.solved.status = attempt.summary.status = Status::Infeasible;
+    attempt.solved.minNeeded = {look.least->memory, 0};
+    attempt.isShort = true;
+    attempts.push_back(std::move(attempt));
+    return;
+  }
+  if (look.least && isDismissed(candidate, look.least->all()))
+    return;
+  attempt.graph->build([&] { return isOver(); });
   if (attempt.graph->isUnfinished()) {
-    if (dismissed.empty() || dismissed.back().candidate != &candidate)
-      passOver(candidate);
+    passOver(candidate);
     return;
   }
   attempt.summary = summaryOf(candidate);
@@ -92,58 +93,6 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempt.isShort =
       attempt.isShort || isOutOfReach() || isLimited(attempt, left());
   attempts.push_back(std::move(attempt));
-}
-
-void Planner::passOver(const MeshCandidate &candidate) {
-  CandidateSummary &summary = unsearched.emplace_back(summaryOf(candidate));
-  summary.lowerBound = boundOf(candidate, 0);
-  summary.reason = whyUnsearched(isStopped());
-}
-
-/// Whether working out moves between layouts takes much longer than looking at
-/// what ops cost: it does from so many devices of a stage on, and where they
-/// lie on several axes, since then there are many more layouts.
-static bool hasManyMoves(const MeshCandidate &candidate) {
-  constexpr int64_t kManyDevices = 16;
-  int64_t axes = llvm::count_if(
-      candidate.roles, [](AxisRole role) { return role != AxisRole::Fixed; });
-  return candidate.devicesPerStage() >= kManyDevices || axes > 1;
-}
-
-/// Problems up to this size are solved even if another plan is known to be
-/// cheaper, so that the report can say what they cost.
-static constexpr size_t kQuickNodes = 1500;
-
-bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
-  bool isLarge = llvm::range_size(function.getBody().front()) > kQuickNodes;
-  if (!(isLarge || hasManyMoves(candidate)) || isAlone ||
-      options.solver != SolverKind::Auto ||
-      options.objective != Objective::Time)
-    return false;
-  double best = incumbent();
-  double bound = boundOf(candidate, static_cast<double>(leastOfOps));
-  // A plan of equal cost cannot be better than one that sends nothing.
-  bool isSilent = llvm::any_of(attempts, [&](const Attempt &attempt) {
-    return attempt.summary.reason.empty() && attempt.summary.cost <= best &&
-           attempt.summary.totalBytes == 0;
-  });
-  if (std::isinf(best) || (isSilent ? bound < best : bound <= best))
-    return false;
-  Dismissed &noted =
-      dismissed.emplace_back(Dismissed{&candidate, summaryOf(candidate)});
-  noted.summary.lowerBound = bound;
-  noted.summary.reason = atLeast(options.objective, bound);
-  return true;
-}
-
-void Planner::reopenDismissed() {
-  std::vector<Dismissed> before = std::move(dismissed);
-  dismissed.clear();
-  for (Dismissed &noted : before)
-    if (noted.summary.lowerBound < incumbent() && !isOver())
-      attempt(*noted.candidate, batch.isTraining() ? 2 : 0);
-    else
-      dismissed.push_back(std::move(noted));
 }
 
 /// The sum of each node's cheapest choice: a lower bound if no edge has
@@ -253,8 +202,7 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
   summary.lowerBound = boundOf(candidate, bound);
   if (!attempt.solved.hasSolution()) {
-    summary.reason = attempt.solved.status == Status::Infeasible
-                         ? "nothing fits"
+    summary.reason = attempt.solved.status == Status::Infeasible ? kNothingFits
                      : attempt.solved.statistics.stoppedBy == "cutoff"
                          ? atLeast(options.objective, summary.lowerBound)
                          : "none found";
@@ -443,10 +391,12 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   if (memoryLimitOf(options) && !isHopeless)
     llvm::append_range(candidates, set.accumulations);
   tried.assign(candidates.size(), false);
-  for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
-    if (!isWanted(number))
+  SearchOrder order(*this);
+  while (std::optional<size_t> number = order.take()) {
+    if (!isWanted(*number))
       continue;
-    tried[number] = true;
+    const MeshCandidate &candidate = candidates[*number];
+    tried[*number] = true;
     report();
     double left = 0;
     if (options.deadlineSeconds > 0 || isStopped()) {
@@ -456,7 +406,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(candidates.size() - number +
+      auto others = static_cast<double>(1 + order.numLeft() +
                                         llvm::count_if(attempts, isPostponed));
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else {

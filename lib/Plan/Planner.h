@@ -2,7 +2,8 @@
 //
 // The search is in PlanModule.cpp, what is proven in Bounds.cpp; how a
 // candidate's cheapest plan that keeps the memory limit is found in
-// KeepLimit.cpp.
+// KeepLimit.cpp; in which order candidates are searched, and which are not, in
+// FirstLook.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_PLANNER_H
@@ -62,6 +63,10 @@ struct Attempt {
   }
 };
 
+/// Problems up to this size are solved even if another plan is known to be
+/// cheaper, so that the report can say what they cost.
+inline constexpr size_t kQuickNodes = 1500;
+
 /// A plan that is predicted to take at most this share of the limit keeps it
 /// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;
@@ -107,6 +112,12 @@ public:
   /// although its prediction is above the limit, by as much as predictions of
   /// small programs are too high. Whether there is something to lay out.
   bool trustLess();
+  /// When (elapsed()) the search ends at the latest, with a plan or without;
+  /// unless `mayBeEmpty`, not before one candidate was searched.
+  void mustEnd(double at, bool mayBeEmpty) {
+    lastSecond = at;
+    mayEndEmpty = mayBeEmpty;
+  }
   /// The cheapest plan of other planners of the same step.
   void compareWith(double cost) { costElsewhere = cost; }
 
@@ -151,8 +162,41 @@ public:
 
 private:
   void attempt(const MeshCandidate &candidate, double deadline);
+  /// A candidate before its moves are worked out, and what its ops take at
+  /// least, where that is looked at.
+  struct Look {
+    std::unique_ptr<Graph> graph;
+    std::optional<LeastOfOps> least;
+  };
+  Look lookAt(const MeshCandidate &candidate);
+  /// The one that was kept, else a new one.
+  Look takeLook(const MeshCandidate &candidate);
+  /// Whether it is looked at, and its bound says when it is searched.
+  bool opensByBound(const MeshCandidate &candidate);
+  /// The numbers of all candidates in the order in which they are searched:
+  /// those that are set up fast as they were enumerated, then the others lowest
+  /// bound first, then last resorts and more micro-batches. O(n) for each.
+  class SearchOrder {
+  public:
+    explicit SearchOrder(Planner &planner);
+    std::optional<size_t> take();
+    size_t numLeft() const;
+
+  private:
+    double firstKey(const MeshCandidate &candidate) const;
+
+    Planner &planner;
+    /// By what they cost at least, as far as that is known; then by number.
+    std::vector<std::pair<double, size_t>> open;
+    size_t next; ///< behind them
+  };
   /// Notes a candidate that is not searched, and why.
   void passOver(const MeshCandidate &candidate);
+  /// Whether working out the moves of a candidate takes so long that what its
+  /// ops take at least is looked at first.
+  bool isLongToSetUp(const MeshCandidate &candidate);
+  /// Whether so many bytes, of all stages together, are more than the limit.
+  bool isTooLarge(const MeshCandidate &candidate, Sum leastMemory);
   /// Whether ops that cost at least so much, of the first level of the
   /// candidate's Problem, rule out that it is better than the best plan.
   bool isDismissed(const MeshCandidate &candidate, Sum leastOfOps);
@@ -163,11 +207,15 @@ private:
   void fitPostponed();
   /// Searches what was dismissed for a plan that turned out to be none.
   void reopenDismissed();
-  /// Whether the time is over, and there is a plan to show.
+  /// Whether the time is over, and there is a plan to show or the last second
+  /// has come.
   bool isOver() const {
-    return isStopped() || (options.deadlineSeconds > 0 &&
-                           elapsed() > 0.95 * options.deadlineSeconds &&
-                           !std::isinf(incumbent()));
+    if (isStopped() || options.deadlineSeconds <= 0)
+      return isStopped();
+    double now = elapsed();
+    if (!std::isinf(incumbent()))
+      return now > 0.95 * options.deadlineSeconds;
+    return now > lastSecond && (mayEndEmpty || !attempts.empty());
   }
   /// Whether a plan was found that may keep the limit.
   bool fits(const Attempt &attempt) const;
@@ -276,6 +324,8 @@ private:
     CandidateSummary summary;
   };
   std::vector<Dismissed> dismissed;
+  /// Those of candidates that are not searched yet.
+  std::map<const MeshCandidate *, Look> looks;
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
@@ -289,11 +339,17 @@ private:
   std::optional<LeastOfOps> knownWork; ///< see wholeWork(), in picoseconds
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
+  /// See mustEnd().
+  double lastSecond = std::numeric_limits<double>::infinity();
+  bool mayEndEmpty = false;
   double costElsewhere = std::numeric_limits<double>::infinity();
   /// What is searched has a cost of its own to find, whatever others cost.
   bool isAlone = false;
   mlir::Value explained; ///< whose op explain() is about
 };
+
+/// What is known of a candidate before it is searched.
+CandidateSummary summaryOf(const MeshCandidate &candidate);
 
 /// Cheaper first; ties by bytes, then time, then order.
 bool isBetter(const CandidateSummary &a, const CandidateSummary &b);

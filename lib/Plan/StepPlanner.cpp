@@ -63,6 +63,7 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
       std::make_unique<Planner>(main, first.options, start, std::move(rules));
   if (mayHoldLess() && (options.memoryLimitBytes || mayBind(function, options)))
     first.options.deadlineSeconds *= kShareAsItIs;
+  first.planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/false);
 }
 
 bool StepPlanner::mayHoldLess() { return mayRecompute() || mayUseZero(); }
@@ -123,6 +124,11 @@ std::vector<StepPlanner::Kind> StepPlanner::otherKinds() {
 void StepPlanner::searchVariants() {
   hasVariants = true;
   std::vector<Kind> kinds = otherKinds();
+  // The last one holds least: where there is no plan yet, it is the likeliest
+  // to have one, and the others are compared with that.
+  if (Attempt *known = asItIs().best();
+      !kinds.empty() && (!known || !known->summary.reason.empty()))
+    std::rotate(kinds.begin(), kinds.end() - 1, kinds.end());
   for (auto [number, kind] : llvm::enumerate(kinds)) {
     double left = options.deadlineSeconds - asItIs().elapsed();
     bool isLate =
@@ -139,6 +145,8 @@ void StepPlanner::searchVariants() {
           asItIs().elapsed() +
           left / static_cast<double>(kinds.size() - number);
     compare();
+    variant->planner->mustEnd(variant->options.deadlineSeconds,
+                              /*mayBeEmpty=*/true);
     PlanError error = PlanError::None;
     std::string message;
     (void)variant->planner->search(error, message);
@@ -277,6 +285,7 @@ Tried StepPlanner::tryOut() {
   Variant *all = kinds.empty() ? nullptr : addVariant(kinds.back());
   if (!all)
     return tried;
+  all->planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/true);
   Tried again = all->planner->tryOut();
   tried.leastBytes = std::min(tried.leastBytes, again.leastBytes);
   if (again.verdict == Trial::Found ||

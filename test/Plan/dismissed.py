@@ -5,7 +5,8 @@
 On many devices, and on several axes, most meshes are ruled out before all of their costs
 are worked out: what their ops compute costs more than the best plan. "Costs at least" is
 said of them, with a figure; each is planned alone here, where there is nothing to compare
-it with, and must cost as much.
+it with, and must cost as much. Of others is said, as early, that nothing fits in memory:
+there plans that were drawn and lowered must take more.
 
 REQUIRES: kerf
 RUN: %python %s %inputs/models
@@ -63,6 +64,22 @@ def check(model, dim, options, fewest, has_two_axes, most=3):
         say(cost >= best["objective"]["cost"] * (1 - 1e-9), f"{model}: {mesh} is no better than the best")
 
 
+def check_memory(limit, fewest, most=6):
+    """GPT-2 on 64 devices: by what its ops hold at least, some meshes have no plan under the limit."""
+    options = ["--machine=h100-8x8", *TRAIN, "--optimizer=adamw", "--zero=none", "--recompute=none"]
+    found = plan("gpt2-small", "batch=16", [*options, f"--memory-limit={limit >> 10}KiB", "--deadline=15"])
+    claims = [candidate for candidate in found["runners_up"] if candidate.get("reason") == "nothing fits"]
+    say(len(claims) >= fewest, f"gpt2-small in {limit >> 10} KiB: nothing fits on {len(claims)} meshes")
+    for candidate in claims[::max(1, len(claims) // most)][:most]:
+        mesh = ",".join(f"{axis}={size}" for axis, size in candidate["mesh"].items())
+        for seed in (1, 2):
+            drawn = plan("gpt2-small", "batch=16", [*options, f"--mesh={mesh}", f"--micro-batches={candidate['micro_batches']}",
+                                                    "--solver=random", f"--seed={seed}"])
+            least = max(device["peak"] for device in drawn["memory"]["per_device"])
+            say(least > limit, f"gpt2-small: {mesh}, {candidate['micro_batches']} micro-batches: a plan that was drawn takes {least} bytes")
+
+
 for case in CASES:
     check(*case)
+check_memory(limit=500 << 10, fewest=4)
 sys.exit(failed)

@@ -89,8 +89,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
-             dist::ReshardWays &ways, llvm::function_ref<bool()> isOver,
-             llvm::function_ref<bool(const LeastOfOps &)> isDismissed)
+             dist::ReshardWays &ways)
     : candidate(candidate), weights(partWeights(candidate, batch, options)),
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
@@ -99,13 +98,11 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts, byteScale,
-            ways) {
+            ways) {}
+
+void Graph::build(llvm::function_ref<bool()> isOver) {
   costs.endWhen(isOver);
   llvm::scope_exit built([&] { costs.endWhen({}); });
-  if (isDismissed && isDismissed(leastOfOps())) {
-    unfinished = true;
-    return;
-  }
   addArguments();
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op))
@@ -324,6 +321,7 @@ LeastOfOps Graph::leastOfOps() {
     (batch.runsOnce(&op) ? sums.perStep : sums.perMicroBatch) +=
         least.value_or(0);
   }
+  sums.memory = leastMemory();
   return sums;
 }
 

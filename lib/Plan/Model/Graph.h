@@ -106,11 +106,14 @@ cost::StepShares partWeights(const MeshCandidate &candidate,
                              const BatchAnalysis &batch,
                              const PlanOptions &options);
 
-/// What the ops of a function cost at least, whatever is moved, in the first
-/// level of the Problem: those that run for each micro-batch, and those that
-/// run once per step.
+/// What the ops of a function take at least, whatever is moved.
 struct LeastOfOps {
+  /// Their cost in the first level of the Problem: of those that run for each
+  /// micro-batch, and of those that run once per step.
   Sum perMicroBatch = 0, perStep = 0;
+  /// Bytes that the devices of all stages hold together, as the resource Memory
+  /// counts them.
+  Sum memory = 0;
   Sum all() const { return perMicroBatch + perStep; }
 };
 
@@ -124,16 +127,20 @@ public:
   /// that take less. Flops, for the volume objective.
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
-  /// `isOver`: once it says so, the graph stays unfinished. So it does where
-  /// `isDismissed` says so of what the ops cost at least, in the first level
-  /// of the Problem: that is asked before any move is worked out.
+  /// Choices are worked out as they are asked for; the Problem is empty until
+  /// build().
   Graph(mlir::func::FuncOp function, const OpRules &rules,
         const MeshCandidate &candidate, const PlanOptions &options,
         const BatchAnalysis &batch, const DimBlocks &dimBlocks,
         const ValueNames &names, const MemoryFloor &floor,
-        const Traffic &traffic, const ZeroParts &zero, dist::ReshardWays &ways,
-        llvm::function_ref<bool()> isOver = {},
-        llvm::function_ref<bool(const LeastOfOps &)> isDismissed = {});
+        const Traffic &traffic, const ZeroParts &zero, dist::ReshardWays &ways);
+
+  /// What any plan takes at least; may be asked in front of build(), since it
+  /// takes a small part of that time: no move is looked at. Ops that keep the
+  /// layout of their operand cost nothing here.
+  LeastOfOps leastOfOps();
+  /// Makes the Problem, once. `isOver`: once it says so, it stays unfinished.
+  void build(llvm::function_ref<bool()> isOver = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -153,8 +160,7 @@ public:
   /// allowed again.
   void recountParameters();
 
-  /// Whether the time ran out while the graph was built, or it was dismissed:
-  /// it must not be solved.
+  /// Whether the time ran out while the graph was built: it must not be solved.
   bool isUnfinished() const { return unfinished; }
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
@@ -272,8 +278,8 @@ private:
                                llvm::ArrayRef<LayoutId> layouts) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
-  /// Ops that keep the layout of their operand are not counted.
-  LeastOfOps leastOfOps();
+  /// The least of each choice alone, at the worst instant. O(choices).
+  Sum leastMemory();
   /// For an op that uses its operand in the producer's layout.
   const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;

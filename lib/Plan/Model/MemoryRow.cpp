@@ -112,6 +112,52 @@ void Graph::recountParameters() {
         parameterBytes(each.source, each.bytesPerElement);
 }
 
+Sum Graph::leastMemory() {
+  int64_t devices = candidate.devicesPerStage(), micro = candidate.microBatches;
+  llvm::DenseMap<std::pair<LayoutList, Type>, int64_t> known;
+  // Of a value whose elements take so many bytes, in any layout of the list.
+  auto leastOf = [&](Value value, LayoutList list, int64_t bytesPerElement) {
+    auto [it, isNew] = known.try_emplace({list, tensorType(value)});
+    if (isNew)
+      it->second = *llvm::min_element(bytesOf(value, *list));
+    return it->second / elementBytes(tensorType(value)) * bytesPerElement;
+  };
+  auto partOf = [&](Value value, int64_t bytesPerElement) {
+    return tensorType(value).getNumElements() * bytesPerElement / devices;
+  };
+  Sum always = 0;
+  for (Operation &op : function.getBody().front())
+    for (OpResult result : op.getResults())
+      if (auto source = dyn_cast<SourceOpInterface>(&op)) {
+        HeldSource held = floor.heldOf(result);
+        if (held.bytesPerElement == 0)
+          continue;
+        // What is not changed may be stored in parts of what is read of it.
+        always +=
+            held.isInLayout && source.isMutable()
+                ? leastOf(result,
+                          choicesFor(&op)->results[result.getResultNumber()],
+                          held.bytesPerElement)
+                : partOf(result, held.bytesPerElement);
+      } else if (isa<dist::AccumulateOp>(op) && micro > 1) {
+        always += partOf(result, elementBytes(tensorType(result)));
+      }
+  Sum most = 0;
+  for (const Instant &instant : floor.getInstants()) {
+    const OpChoices &choices = *choicesFor(instant.product);
+    Sum held = instant.othersBytes / (devices * micro);
+    for (OpOperand *read : instant.reads)
+      held += leastOf(read->get(), choices.operands[read->getOperandNumber()],
+                      floor.narrowest(read->get()));
+    if (instant.isStored) {
+      Value result = instant.product->getResult(0);
+      held += leastOf(result, choices.results[0], floor.narrowest(result));
+    }
+    most = std::max(most, held);
+  }
+  return always + most;
+}
+
 void Graph::addMemory() {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // The limit of all stages together; each stage is checked after the cut.

@@ -129,6 +129,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
       break;
     Graph graph(function, rules, candidate, own, batch, dimBlocks, names, floor,
                 traffic, zero, ways);
+    graph.build();
     result = describeCut(graph, StagePlan(), function, own);
     result.recomputed = describeRecomputed(function);
     result.isPriced = false;

@@ -22,7 +22,7 @@ void Planner::report() const {
   progress.candidates =
       numFirst + static_cast<size_t>(std::count(later, tried.end(), true));
   std::optional<int64_t> limit = memoryLimitOf(options);
-  double best = std::numeric_limits<double>::infinity();
+  double best = costElsewhere;
   for (const Attempt &attempt : attempts)
     if (attempt.summary.reason.empty() &&
         (!limit || attempt.summary.peakMemoryBytes <= *limit))
