@@ -133,14 +133,19 @@ static std::vector<Pair> parameterPairs(const Program &judged,
 }
 
 /// A program rounds in more places than the reference: it may differ by so many
-/// times as much as other roundings move the reference.
-static constexpr double kMoves = 16;
+/// times as much as other roundings move the reference. In a sum of n numbers
+/// of either sign it rounds each partial sum, which is up to sqrt(n) times a
+/// number, where the reference rounds the numbers alone: for the gradient of a
+/// channel's bias n is batch x height x width, 4,096 for 4 images of 32 x 32.
+static constexpr double kMoves = 64;
 /// How far each value is moved, in units of its rounding, when the reference is
 /// run again. Small moves are multiplied by what is missing to kMoves; large
 /// ones show where a value lies so close to a border (ReLU's 0) that rounding
 /// decides on which side. Each run is followed by one with all moves the
 /// other way: what lies at a border crosses it in one of the two.
-static constexpr double kUnits[] = {1, -1, 4, -4, 16, -16, 4, -4, 16, -16};
+static constexpr double kUnits[] = {1,  -1,  4,   -4,  16,  -16, 4,
+                                    -4, 16,  -16, 64,  -64, 16,  -16,
+                                    64, -64, 16,  -16, 64,  -64};
 
 /// Widens the slack of what was computed to `factor` times what other roundings
 /// have moved it.
