@@ -159,6 +159,13 @@ def planned(*flags):
 for flags, count in ((["--machine=h100-4"], 4), (["--machine=a100-80gb-4x2"], 8), (["--machine=l40s-1"], 1), (["--machine=cpu"], 1),
                      (["--machine=h100-4", "--devices=2"], 2), ([f"--machine={out / 'machine.json'}"], 3), (["--devices=2"], 2), ([], 1)):
     checks.expect(f"devices of {flags}", planned(*flags) == count, planned(*flags))
+# One GPU by its number is no number of GPUs, and a program for the CPU none for GPUs.
+for arguments, said in ((["plan", "--devices=cuda:4"], "--devices=cuda:4 is one GPU, the one of number 4; cuda:0-3 are 4"), (["plan", "--devices=cuda:0-3"], ""),
+                        (["plan", "--devices=cuda:0"], ""), (["plan", "--devices=8", "--machine=h100-8"], ""),
+                        (["compile", "--machine=h100-8", "-o", out / "m.kerf"], "made for h100-8 .*, and runs on ranks of a CPU")):
+    result = kerf(arguments[0], mlp, "--dim=batch=8", *arguments[1:])
+    checks.expect(f"notes of {arguments}", result.returncode == 0 and
+                  (re.search("note: .*" + said, result.stderr) if said else "note: " not in result.stderr), result.stderr)
 expect_error(checks, "unknown machine", ["plan", mlp, "--machine=h100-3"], 2, ["--machine: unknown machine \"h100-3\", .*l40s-D"])
 
 # kerf-solve has its own options alone.

@@ -31,6 +31,25 @@ for arguments in (["plan", MODEL, *BIND, "-q", "-o", OUT / "p.json"], ["compile"
                   ["run", MODEL, *BIND, "--seed=0", "-q", "--stats", OUT / "r.json"]):
     made = kerf(*arguments)
     checks.expect(f"{arguments[0]} without a fault", made.returncode == 0, made.stderr)
+# What is of another kind is not replaced: neither by its content nor by its ending can it be what is written there.
+(OUT / "export.py").write_text("import torch\n")
+(OUT / "checkpoint.pt").write_bytes(b"PK\x03\x04" + bytes(60))
+TRAIN = ["train", MODEL, "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--data", OUT / "d.npz", "--batch-size=8", "--steps=1", "-q"]
+PLAN = ["plan", MODEL, *BIND, "-q"]
+for arguments, flag, name, kind in (
+        (TRAIN, "-o", "export.py", "a file of another kind"), (TRAIN, "-o", "checkpoint.pt", "an archive"), (TRAIN, "-o", "p.json", "a plan"),
+        (TRAIN, "--save-safetensors", "hard.onnx", "an ONNX model"), (TRAIN, "--stats", "x.npy", "a NumPy array"),
+        (PLAN, "-o", "other.onnx", "an ONNX model"), (PLAN, "-o", "r.json", "the report of a run"), (["report", OUT / "r.json"], "--html", "p.json", "a plan"),
+        (["calibrate", "-q"], "-o", "p.json", "a plan")):
+    shutil.copy(MODELS / "mlp/model.onnx", OUT / "other.onnx")
+    shutil.copy(MODELS / "mlp/model.onnx", OUT / "hard.onnx")
+    before = (OUT / name).read_bytes()
+    expect_error(checks, f"{arguments[0]} {flag} {name}", [*arguments, flag, OUT / name], 2, [f"{flag}: ", f"exists and is {kind}", "it is not replaced"])
+    checks.expect(f"{arguments[0]} {flag} {name} stays", (OUT / name).read_bytes() == before)
+for _ in range(2):  # one's own is
+    made = kerf(*TRAIN, "-o", OUT / "own.pt", "--stats", OUT / "own.json", "--log", OUT / "own.log", "--save-safetensors", OUT / "own.st")
+    checks.expect("own files are replaced", made.returncode == 0, made.stderr)
+(OUT / "hard.onnx").unlink()
 machine = json.loads((OUT / "p.json").read_text())["machine"]
 (OUT / "machine.json").write_text(json.dumps(machine))
 (OUT / "soft").symlink_to("m.onnx")

@@ -65,9 +65,15 @@ for _ in range(2):
 checks.expect("the original stays", before == {path.name: path.read_bytes() for path in beside.glob("model*")})
 checks.expect("its own data", (beside / "trained.onnx.data").exists() and
               weights(beside / "trained.onnx") == weights(expected), os.listdir(beside))
-result = kerf(*command("-q", "-o", "sub/trained.onnx", model="model.onnx"), cwd=beside)
-checks.expect("in another folder", result.returncode == 0 and (beside / "sub/model.onnx.data").exists() and
-              weights(beside / "sub/trained.onnx") == weights(expected), result.stderr)
+# In another folder, where a backup of the model lies and what was trained before: neither changes.
+shutil.copy(beside / "model.onnx", beside / "sub/model.onnx")
+shutil.copy(beside / "model.onnx.data", beside / "sub/model.onnx.data")
+for name, flags in (("trained", []), ("other", ["--seed=9"])):
+    result = kerf(*command("-q", *flags, "-o", f"sub/{name}.onnx", model="model.onnx"), cwd=beside)
+    checks.expect(f"{name} in another folder", result.returncode == 0 and (beside / f"sub/{name}.onnx.data").exists(), result.stderr)
+checks.expect("the first stays", weights(beside / "sub/trained.onnx") == weights(expected))
+checks.expect("the second is another", weights(beside / "sub/other.onnx") != weights(expected))
+checks.expect("the backup stays", before == {path.name: path.read_bytes() for path in (beside / "sub").glob("model*")})
 
 # Before the first step: the largest file that may be written.
 graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("MatMul", ["y", "v"], ["logits"])],

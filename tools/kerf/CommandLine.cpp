@@ -358,10 +358,15 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
         requireModel(options.model, /*takesPackages=*/false);
       takeResumption(options);
       takeDevices(options);
-      noteOtherMachine(options);
-      checkFiles(
-          options, command == compile ? OutputKind::Package : OutputKind::File,
-          command == compile || command == verify || command == calibrate);
+      noteOtherMachine(options, /*makesProgram=*/command == compile);
+      noteOneGpu(options);
+      checkFiles(options,
+                 command == compile     ? OutputKind::Package
+                 : command == plan      ? OutputKind::Plan
+                 : command == calibrate ? OutputKind::Machine
+                                        : OutputKind::Other,
+                 command == compile || command == verify ||
+                     command == calibrate);
       takeState(options);
       takeInputs(options, /*all=*/false);
     }

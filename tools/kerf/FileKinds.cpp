@@ -7,14 +7,14 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Support/Json.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 using namespace kerf;
 using namespace kerf::tool;
-
-static const char *const kPlan = "a plan";
-static const char *const kMachine = "a machine file";
 
 /// What a JSON document with a schema of Kerf's is; else empty.
 static std::string kindOfJson(llvm::StringRef text) {
@@ -34,7 +34,7 @@ static std::string kindOfJson(llvm::StringRef text) {
   if (is(machineSchema))
     return kMachine;
   if (is(runSchema))
-    return "the report of a run";
+    return kRunReport;
   for (const Schema *known : allSchemas)
     if (is(*known))
       return schema;
@@ -51,12 +51,43 @@ std::string kerf::tool::fileKind(const std::string &path) {
   llvm::StringRef text = (*buffer)->getBuffer();
   if (text.ltrim().starts_with("{"))
     return kindOfJson(text);
+  if (text.starts_with("\x93NUMPY"))
+    return "a NumPy array";
+  if (text.starts_with("PK\x03\x04"))
+    return "an archive (.npz, .pt)";
+  // The length of a JSON header, then the header.
+  if (text.size() > 9 && text[8] == '{' &&
+      llvm::support::endian::read64le(text.data()) <= text.size() - 8)
+    return kSafetensors;
   ModelFacts facts;
   std::string error;
   // Bytes of other formats may parse, but have no graph.
   return readModelFacts(path, facts, error) && !facts.outputs.empty()
-             ? "an ONNX model"
+             ? kOnnxModel
              : "";
+}
+
+void kerf::tool::requireReplaceable(const std::string &flag,
+                                    const std::string &path,
+                                    const std::string &kind) {
+  namespace fs = llvm::sys::fs;
+  uint64_t size = 0;
+  if (path.empty() || !fs::is_regular_file(path) || fs::file_size(path, size) ||
+      size == 0)
+    return;
+  static constexpr llvm::StringLiteral kOthers[] = {
+      ".py", ".ipynb", ".sh", ".pt",  ".pth",  ".ckpt",
+      ".md", ".toml",  ".c",  ".cpp", ".data", ".csv"};
+  std::string found = fileKind(path);
+  llvm::StringRef ending = llvm::sys::path::extension(path);
+  if (found.empty() && llvm::is_contained(kOthers, ending))
+    found = "a file of another kind (" + ending.str() + ")";
+  if (!found.empty() && found != kind)
+    throw Failure{kUsage,
+                  flag + ": " + path + ": exists and is " + found +
+                      (kind.empty() ? "" : ", not " + kind) +
+                      "; it is not replaced",
+                  {"another name, or remove the file first"}};
 }
 
 void kerf::tool::requirePlan(const std::string &path) {

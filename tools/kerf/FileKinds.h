@@ -13,10 +13,22 @@
 
 namespace kerf::tool {
 
-/// "an ONNX model", "a package", "a folder", "a plan", "a machine file", "the
-/// report of a run" or, of what Kerf writes besides, its schema; empty where
-/// the file is none of these or cannot be read.
+inline constexpr const char *kOnnxModel = "an ONNX model";
+inline constexpr const char *kPlan = "a plan";
+inline constexpr const char *kMachine = "a machine file";
+inline constexpr const char *kRunReport = "the report of a run";
+inline constexpr const char *kSafetensors = "a safetensors file";
+
+/// One of these, "a package", "a folder", "a NumPy array", "an archive (.npz,
+/// .pt)" or, of what Kerf writes besides, its schema; empty where the file is
+/// none of these or cannot be read.
 std::string fileKind(const std::string &path);
+
+/// Throws a Failure if `flag` would replace what is of another kind: by its
+/// content, or by an ending that nothing has that Kerf writes (.py). `kind`:
+/// what is written there; empty: what fileKind() does not know.
+void requireReplaceable(const std::string &flag, const std::string &path,
+                        const std::string &kind);
 
 /// Throws a Failure if --plan names something else.
 void requirePlan(const std::string &path);

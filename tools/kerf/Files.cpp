@@ -115,6 +115,13 @@ static void checkTemporary() {
                    "folder"}};
 }
 
+static const char *kindOf(OutputKind kind) {
+  return kind == OutputKind::Plan      ? kPlan
+         : kind == OutputKind::Machine ? kMachine
+         : kind == OutputKind::Model   ? kOnnxModel
+                                       : "";
+}
+
 void kerf::tool::checkFiles(const Options &o, OutputKind kind,
                             bool makesTemporary) {
   if (makesTemporary)
@@ -145,14 +152,24 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
     files.replaces("-o", o.output);
   } else
     files.writes("-o", o.output);
-  files.writes("--html", o.html);
-  files.writes("--stats", o.stats);
-  files.writes("--trace", o.trace);
-  files.writes("--log", o.log);
-  files.writes("--save-safetensors", o.safetensors);
+  const std::pair<const char *, const std::string &> others[] = {
+      {"--html", o.html},
+      {"--stats", o.stats},
+      {"--trace", o.trace},
+      {"--log", o.log},
+      {"--save-safetensors", o.safetensors}};
+  for (const auto &[flag, path] : others)
+    files.writes(flag, path);
   files.fills("--output-dir", o.outputDir, outputs);
   files.fills("--dump-dir", o.dumpDir, dumpNames(o.train));
   files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"});
   if (std::string wrong = files.check(); !wrong.empty())
     throw Failure{kUsage, wrong, {}};
+  requireReplaceable("-o", o.output, kindOf(kind));
+  for (const auto &[flag, path] : others)
+    requireReplaceable(flag, path,
+                       flag == std::string("--stats") ? kRunReport
+                       : flag == std::string("--save-safetensors")
+                           ? kSafetensors
+                           : "");
 }

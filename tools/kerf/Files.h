@@ -7,12 +7,14 @@
 namespace kerf::tool {
 
 /// What becomes of -o.
-enum class OutputKind { File, Package };
+/// What a command writes with -o.
+enum class OutputKind { Plan, Machine, Model, Package, Other };
 
 /// Throws a Failure if an option names a file to be written that another option
-/// names as well, to be read or written, or that cannot be written; or if the
-/// command needs temporary files and cannot make any. All commands call it
-/// first; in a job only the process that writes.
+/// names as well, to be read or written, that cannot be written, or that is a
+/// file of another kind than what would replace it; or if the command needs
+/// temporary files and cannot make any. All commands call it first; in a job
+/// only the process that writes.
 void checkFiles(const Options &options, OutputKind kind, bool makesTemporary);
 
 /// Throws a Failure unless the model is a file, or where `takesPackages` a

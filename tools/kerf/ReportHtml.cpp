@@ -174,7 +174,8 @@ void Page::collectives() {
             formatBytes(numberAt(communication, {"bytes_per_rank"})) +
             " sent by the busiest rank, " +
             formatBytes(numberAt(communication, {"total_bytes"})) + " by all",
-        {"#times", "collective", "#bytes of the busiest rank", "", "#time", "first at"});
+        {"#times", "collective", "#bytes of the busiest rank", "", "#time",
+         "first at"});
   double max = rows.empty() ? 0 : rows.front().bytes;
   for (const CollectiveRow &each : rows) {
     Part part[] = {{"", each.bytes}};

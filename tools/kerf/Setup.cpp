@@ -293,14 +293,26 @@ static void takeMachine(Options &o) {
   o.devicesGiven = o.devicesOfMachine = true;
 }
 
-void kerf::tool::noteOtherMachine(const Options &o) {
-  if (o.quiet || o.machine.empty() ||
-      !llvm::StringRef(o.devices).starts_with("cpu") ||
+void kerf::tool::noteOtherMachine(const Options &o, bool makesProgram) {
+  bool isAsked = llvm::StringRef(o.devices).starts_with("cpu");
+  if (o.quiet || o.machine.empty() || !(isAsked || makesProgram) ||
+      parseDevices(o.devices).kind != "cpu" ||
       readMachine(o.machine, 0).cores > 0)
     return;
   llvm::errs() << "note: the plan is made for " << o.machine
                << " (--machine), and runs on ranks of a CPU (--devices="
                << o.devices << ")\n";
+}
+
+void kerf::tool::noteOneGpu(const Options &o) {
+  Devices devices = parseDevices(o.devices);
+  if (o.quiet || devices.kind != "cuda" || devices.count != 1 ||
+      devices.ids[0] < 2)
+    return;
+  llvm::errs() << "note: --devices=" << o.devices
+               << " is one GPU, the one of number " << devices.ids[0]
+               << "; cuda:0-" << devices.ids[0] - 1 << " are " << devices.ids[0]
+               << "\n";
 }
 
 void kerf::tool::takeDevices(Options &o) {
@@ -542,8 +554,8 @@ int kerf::tool::withJob(
     if (!job || job.leads()) {
       requireModel(options.model, takesPackages);
       takeDevices(options);
-      noteOtherMachine(options);
-      checkFiles(options, OutputKind::File, !isPackage(options.model));
+      noteOtherMachine(options, /*makesProgram=*/true);
+      checkFiles(options, OutputKind::Model, !isPackage(options.model));
     }
     if (job)
       refuseProcesses(options);

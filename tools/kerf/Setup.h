@@ -21,8 +21,13 @@ void takeResumption(Options &options);
 /// are there and differ.
 void takeDevices(Options &options);
 
-/// Says so where a plan that is made for GPUs is for ranks of a CPU.
-void noteOtherMachine(const Options &options);
+/// Says so where a plan that is made for GPUs is for ranks of a CPU: where
+/// those were asked for, or the command makes a program for them.
+void noteOtherMachine(const Options &options, bool makesProgram);
+
+/// Says so where --devices is the number of a GPU that could be taken for a
+/// number of GPUs.
+void noteOneGpu(const Options &options);
 
 /// --input of a model, before it is imported: names, types and sizes must fit,
 /// and sizes that are open in the model are bound as by --dim. `all`: those

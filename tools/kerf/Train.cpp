@@ -318,17 +318,12 @@ static Options forEvaluation(const Options &options) {
 
 /// The name of a trained model's external data is derived from the model's:
 /// model.onnx.data becomes trained.onnx.data, weights.bin
-/// trained.onnx.weights.bin.
+/// trained.onnx.weights.bin. Under its own name it would replace that of the
+/// model itself, or of what was trained into the same folder before.
 static std::map<std::string, std::string>
 renamedData(const std::string &model, const rt::TrainOptions &loop) {
   namespace path = llvm::sys::path;
-  llvm::SmallString<256> from, to;
-  std::string parent = path::parent_path(loop.output).str();
   std::map<std::string, std::string> names;
-  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, to) ||
-      llvm::sys::fs::real_path(path::parent_path(loop.modelFiles[0]), from) ||
-      from != to)
-    return names;
   std::string error;
   ModelFacts facts;
   readModelFacts(model, facts, error);
