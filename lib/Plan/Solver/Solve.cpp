@@ -161,7 +161,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
   prices = ascent.prices;
   if (ascent.best.blocked)
     lower = goal(); // no solution below the goal is left
-  if (met() || blocked(upper))
+  if (met() || blocked(upper) || isWaitedFor())
     return std::nullopt;
   // Choices can go if every solution with them costs at least `upper`.
   dual.evaluate(prices);
@@ -439,9 +439,11 @@ template <typename V> SolveResult Solver<V>::run() {
       return finishInfeasible("limits cannot be kept");
     if (legal.hasSolution()) {
       take(legal.solution);
-      shrunk = tighten(order, 60);
+      shrunk = !isWaitedFor() && tighten(order, 60);
     }
   }
+  if (result.hasSolution() && isWaitedFor())
+    return finish("deadline");
   if (!narrowOnly && findOrder().totalEntries > kMaxLabelEntries) {
     V before = upper;
     mix();

@@ -118,6 +118,11 @@ private:
     return std::min(max, static_cast<V>(upper - slack * weights.weight[0]));
   }
   bool met() const { return lower >= goal(); }
+  /// Whether somebody waits for a result whose time is over: what only makes it
+  /// better is left out. A deadline of the processor is nobody's.
+  bool isWaitedFor() const {
+    return clock.expired() && !options.deadlineIsOfProcessor;
+  }
   /// Whether the proven bound is so close to the best solution that a long
   /// search is not worth it.
   bool closeEnough() const {
