@@ -163,7 +163,7 @@ for kind, path in named.items():
     if kind not in ("an ONNX model", "a package", "a folder"):
         jobs.append((expect_error, checks, f"{kind} as a model", ["plan", path, *MLP[1:]], 2, [f"is {kind}, expected an ONNX model"]))
 jobs.append((expect_error, checks, "an array as a machine", ["plan", *MLP, "--devices=2", f"--machine={OUT / 'short.npy'}"], 2,
-             ["short.npy: is no JSON, expected a machine file"]))
+             ["short.npy: is a NumPy array, expected a machine file"]))
 jobs.append((expect_error, checks, "no machine file", ["plan", *MLP, "--devices=2", f"--machine={OUT}/nothing"], 2, ["--machine: .*nothing: No such file"]))
 (OUT / "machine").write_text(machine.read_text())
 jobs.append((expect_error, checks, "a machine by another name", ["plan", *MLP, "--devices=2", f"--machine={OUT}/machine"], 2,

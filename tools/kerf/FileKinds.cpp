@@ -52,9 +52,9 @@ std::string kerf::tool::fileKind(const std::string &path) {
   if (text.ltrim().starts_with("{"))
     return kindOfJson(text);
   if (text.starts_with("\x93NUMPY"))
-    return "a NumPy array";
+    return kArray;
   if (text.starts_with("PK\x03\x04"))
-    return "an archive (.npz, .pt)";
+    return kArchive;
   // The length of a JSON header, then the header.
   if (text.size() > 9 && text[8] == '{' &&
       llvm::support::endian::read64le(text.data()) <= text.size() - 8)

@@ -18,10 +18,11 @@ inline constexpr const char *kPlan = "a plan";
 inline constexpr const char *kMachine = "a machine file";
 inline constexpr const char *kRunReport = "the report of a run";
 inline constexpr const char *kSafetensors = "a safetensors file";
+inline constexpr const char *kArray = "a NumPy array";
+inline constexpr const char *kArchive = "an archive (.npz, .pt)";
 
-/// One of these, "a package", "a folder", "a NumPy array", "an archive (.npz,
-/// .pt)" or, of what Kerf writes besides, its schema; empty where the file is
-/// none of these or cannot be read.
+/// One of these, "a package", "a folder" or, of what Kerf writes besides, its
+/// schema; empty where the file is none of these or cannot be read.
 std::string fileKind(const std::string &path);
 
 /// Throws a Failure if `flag` would replace what is of another kind: by its

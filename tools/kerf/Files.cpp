@@ -50,7 +50,9 @@ static std::vector<std::string> readModel(const std::string &model,
 /// command line, and no broken model.
 static void refuseOwnJson(const std::string &path) {
   std::string kind = fileKind(path);
-  if (kind.empty() || kind == "an ONNX model")
+  // Of files of other programs the importer says what to do with them.
+  if (kind.empty() || kind == kOnnxModel || kind == kArray ||
+      kind == kArchive || kind == kSafetensors)
     return;
   std::vector<std::string> notes;
   if (kind == "a plan")
