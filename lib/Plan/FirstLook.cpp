@@ -1,12 +1,11 @@
-//===- FirstLook.cpp - which candidates are searched, and when ------------===//
+//===- FirstLook.cpp - which candidates are searched ----------------------===//
 //
 // Problem: where there are many devices or ops, the time of a search goes into
 // the costs of moves between layouts, of meshes of which most are too large for
 // the memory or no better than another.
 //
 // Idea: what the ops of a mesh take at least, in time and memory, is known
-// within a tenth of that time (Graph::leastOfOps). Meshes are opened lowest
-// bound first: looked at, and searched when nothing has a lower bound.
+// within a tenth of that time (Graph::leastOfOps), and rules most of them out.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -78,10 +77,8 @@ void Planner::reopenDismissed() {
       dismissed.push_back(std::move(noted));
 }
 
-void Planner::passOver(const MeshCandidate &candidate) {
+void Planner::passOver(const MeshCandidate &candidate, Sum least) {
   CandidateSummary &summary = unsearched.emplace_back(summaryOf(candidate));
-  auto look = looks.find(&candidate);
-  Sum least = look == looks.end() ? 0 : look->second.least->all();
   summary.lowerBound = boundOf(candidate, static_cast<double>(least));
   summary.reason = whyUnsearched(isStopped());
 }
@@ -94,53 +91,4 @@ Planner::Look Planner::lookAt(const MeshCandidate &candidate) {
   if (isLongToSetUp(candidate) && options.solver == SolverKind::Auto)
     look.least = look.graph->leastOfOps();
   return look;
-}
-
-Planner::Look Planner::takeLook(const MeshCandidate &candidate) {
-  auto known = looks.find(&candidate);
-  if (known == looks.end())
-    return lookAt(candidate);
-  Look look = std::move(known->second);
-  looks.erase(known);
-  return look;
-}
-
-Planner::SearchOrder::SearchOrder(Planner &planner)
-    : planner(planner), next(planner.numFirst) {
-  for (size_t number = 0; number < planner.numFirst; ++number)
-    open.push_back({firstKey(planner.candidates[number]), number});
-}
-
-double Planner::SearchOrder::firstKey(const MeshCandidate &candidate) const {
-  return planner.opensByBound(candidate) ? planner.boundOf(candidate, 0) : -1;
-}
-
-std::optional<size_t> Planner::SearchOrder::take() {
-  while (!open.empty()) {
-    auto least = llvm::min_element(open);
-    size_t number = least->second;
-    const MeshCandidate &candidate = planner.candidates[number];
-    if (planner.opensByBound(candidate) && !planner.looks.count(&candidate) &&
-        !planner.isOver() && planner.incumbent() > least->first) {
-      Look look = planner.lookAt(candidate);
-      if (!planner.isTooLarge(candidate, look.least->memory))
-        least->first =
-            planner.boundOf(candidate, static_cast<double>(look.least->all()));
-      planner.looks.try_emplace(&candidate, std::move(look));
-      continue;
-    }
-    open.erase(least);
-    return number;
-  }
-  return next < planner.candidates.size() ? std::optional(next++)
-                                          : std::nullopt;
-}
-
-size_t Planner::SearchOrder::numLeft() const {
-  return open.size() + planner.candidates.size() - next;
-}
-
-bool Planner::opensByBound(const MeshCandidate &candidate) {
-  return isLongToSetUp(candidate) && options.solver == SolverKind::Auto &&
-         options.objective == Objective::Time;
 }

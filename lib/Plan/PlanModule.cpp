@@ -36,7 +36,7 @@ static constexpr const char *kNothingFits = "nothing fits";
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   if (isDismissed(candidate, 0))
     return;
-  Look look = takeLook(candidate);
+  Look look = lookAt(candidate);
   Attempt attempt;
   attempt.allowance = allowance;
   attempt.graph = std::move(look.graph);
@@ -53,7 +53,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     return;
   attempt.graph->build([&] { return isOver(); });
   if (attempt.graph->isUnfinished()) {
-    passOver(candidate);
+    passOver(candidate, look.least ? look.least->all() : 0);
     return;
   }
   attempt.summary = summaryOf(candidate);
@@ -391,12 +391,10 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   if (memoryLimitOf(options) && !isHopeless)
     llvm::append_range(candidates, set.accumulations);
   tried.assign(candidates.size(), false);
-  SearchOrder order(*this);
-  while (std::optional<size_t> number = order.take()) {
-    if (!isWanted(*number))
+  for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
+    if (!isWanted(number))
       continue;
-    const MeshCandidate &candidate = candidates[*number];
-    tried[*number] = true;
+    tried[number] = true;
     report();
     double left = 0;
     if (options.deadlineSeconds > 0 || isStopped()) {
@@ -406,7 +404,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(1 + order.numLeft() +
+      auto others = static_cast<double>(candidates.size() - number +
                                         llvm::count_if(attempts, isPostponed));
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else {

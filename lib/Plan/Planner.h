@@ -2,7 +2,7 @@
 //
 // The search is in PlanModule.cpp, what is proven in Bounds.cpp; how a
 // candidate's cheapest plan that keeps the memory limit is found in
-// KeepLimit.cpp; in which order candidates are searched, and which are not, in
+// KeepLimit.cpp; which candidates are ruled out at the first look, in
 // FirstLook.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -169,29 +169,8 @@ private:
     std::optional<LeastOfOps> least;
   };
   Look lookAt(const MeshCandidate &candidate);
-  /// The one that was kept, else a new one.
-  Look takeLook(const MeshCandidate &candidate);
-  /// Whether it is looked at, and its bound says when it is searched.
-  bool opensByBound(const MeshCandidate &candidate);
-  /// The numbers of all candidates in the order in which they are searched:
-  /// those that are set up fast as they were enumerated, then the others lowest
-  /// bound first, then last resorts and more micro-batches. O(n) for each.
-  class SearchOrder {
-  public:
-    explicit SearchOrder(Planner &planner);
-    std::optional<size_t> take();
-    size_t numLeft() const;
-
-  private:
-    double firstKey(const MeshCandidate &candidate) const;
-
-    Planner &planner;
-    /// By what they cost at least, as far as that is known; then by number.
-    std::vector<std::pair<double, size_t>> open;
-    size_t next; ///< behind them
-  };
   /// Notes a candidate that is not searched, and why.
-  void passOver(const MeshCandidate &candidate);
+  void passOver(const MeshCandidate &candidate, Sum leastOfOps = 0);
   /// Whether working out the moves of a candidate takes so long that what its
   /// ops take at least is looked at first.
   bool isLongToSetUp(const MeshCandidate &candidate);
@@ -324,8 +303,6 @@ private:
     CandidateSummary summary;
   };
   std::vector<Dismissed> dismissed;
-  /// Those of candidates that are not searched yet.
-  std::map<const MeshCandidate *, Look> looks;
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
