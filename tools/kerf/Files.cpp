@@ -154,24 +154,24 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
     files.replaces("-o", o.output);
   } else
     files.writes("-o", o.output);
-  const std::pair<const char *, const std::string &> others[] = {
-      {"--html", o.html},
-      {"--stats", o.stats},
-      {"--trace", o.trace},
-      {"--log", o.log},
-      {"--save-safetensors", o.safetensors}};
-  for (const auto &[flag, path] : others)
-    files.writes(flag, path);
+  struct Output {
+    const char *flag;
+    const std::string &path;
+    const char *kind; ///< see requireReplaceable()
+  };
+  const Output others[] = {{"--html", o.html, ""},
+                           {"--stats", o.stats, kRunReport},
+                           {"--trace", o.trace, ""},
+                           {"--log", o.log, ""},
+                           {"--save-safetensors", o.safetensors, kSafetensors}};
+  for (const Output &output : others)
+    files.writes(output.flag, output.path);
   files.fills("--output-dir", o.outputDir, outputs);
   files.fills("--dump-dir", o.dumpDir, dumpNames(o.train));
   files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"});
   if (std::string wrong = files.check(); !wrong.empty())
     throw Failure{kUsage, wrong, {}};
   requireReplaceable("-o", o.output, kindOf(kind));
-  for (const auto &[flag, path] : others)
-    requireReplaceable(flag, path,
-                       flag == std::string("--stats") ? kRunReport
-                       : flag == std::string("--save-safetensors")
-                           ? kSafetensors
-                           : "");
+  for (const Output &output : others)
+    requireReplaceable(output.flag, output.path, output.kind);
 }
