@@ -350,6 +350,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     if (command == run || command == generate)
       options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                       *app.get_subcommand("plan"), options);
+    options.plansAlone = command == plan;
     refuseIdle(options, command);
     takeSizes(options, /*takesSizes=*/command == compile);
     // In a job that is for the process that writes: see withJob().

@@ -342,6 +342,15 @@ void kerf::tool::takeDevices(Options &o) {
                   {}};
 }
 
+/// What is compiled runs on the devices that --devices names. A plan is a plan
+/// for the machine: a number of devices is one of GPUs where that has GPUs.
+static bool isForGpus(const Options &o, const cost::Machine &machine) {
+  if (parseDevices(o.devices).kind == "cuda")
+    return true;
+  return o.plansAlone && machine.cores == 0 &&
+         !llvm::StringRef(o.devices).starts_with("cpu");
+}
+
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   CompilationOptions result;
   result.model = o.model;
@@ -432,7 +441,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.givenPlanPath = o.planFile;
     requireSchedule(*result.givenPlan, o);
   }
-  result.cuda = parseDevices(o.devices).kind == "cuda";
+  result.cuda = isForGpus(o, p.machine);
   setPrecision(o, result);
   if (o.train)
     setTraining(o, result);
