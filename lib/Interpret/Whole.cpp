@@ -77,6 +77,37 @@ private:
 
 } // namespace
 
+/// The same floats, each displaced by chance: what is nearly equal becomes less
+/// or greater. Whole numbers (0, positions, bounds) are exact. `aroundZero`:
+/// only numbers that this may bring to the other side of 0.
+static Tensor displaced(const Tensor &tensor, FloatType type, double units,
+                        bool aroundZero, std::mt19937_64 &random) {
+  double largest = 0;
+  for (double number : tensor.data)
+    if (std::isfinite(number))
+      largest = std::max(largest, std::fabs(number));
+  // What is stored in a narrower type is computed in f32 and rounded once.
+  int width = static_cast<int>(type.getFPMantissaWidth());
+  double many = units * std::ldexp(largest, -std::max(width, 24)),
+         few = std::clamp(units, -4.0, 4.0) * std::ldexp(largest, -width);
+  double most = std::fabs(many) > std::fabs(few) ? many : few;
+  std::uniform_real_distribution<double> moves(-0.5, 0.5);
+  Tensor result = tensor;
+  for (double &number : result.data)
+    if (double move = most * moves(random);
+        number != std::nearbyint(number) &&
+        (!aroundZero || std::fabs(number) < std::fabs(most)))
+      number += move;
+  return result;
+}
+
+/// Whether the result, or its slope, jumps where a float crosses another.
+static bool hasBorder(Operation *op) {
+  return isa<nn::LessOp, nn::LessEqualOp, nn::MaxOp, nn::MinOp, nn::ReluOp,
+             nn::AbsOp, nn::SignOp, nn::FloorOp, nn::CeilOp, nn::RoundOp>(op) &&
+         isa<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
+}
+
 FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
                                                     std::vector<Tensor> inputs,
                                                     const Weights &weights,
@@ -101,6 +132,18 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
     Results results = failure();
     if (isa<nn::LoopOp>(op))
       return evaluateLoop(op, operands, compute);
+    llvm::SmallVector<Tensor, 2> moved;
+    llvm::SmallVector<const Tensor *, 2> near;
+    if (options.rounding == Rounding::Choices && hasBorder(op)) {
+      for (auto [operand, value] : llvm::zip_equal(operands, op->getOperands()))
+        moved.push_back(displaced(
+            *operand, cast<FloatType>(getElementTypeOrSelf(value.getType())),
+            options.roundingUnits,
+            /*aroundZero=*/isa<nn::ReluOp, nn::AbsOp, nn::SignOp>(op), random));
+      for (const Tensor &tensor : moved)
+        near.push_back(&tensor);
+      operands = near;
+    }
     if (auto unfused = options.unfused
                            ? evaluateUnfused(op, operands, options.threads)
                            : std::nullopt)

@@ -304,23 +304,10 @@ bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
   return found;
 }
 
-/// Whether a candidate is to be searched now: last resorts and more
-/// micro-batches only where others have shown that it makes sense.
+/// Whether a candidate is to be searched now: more micro-batches only where
+/// others have shown that it makes sense.
 bool Planner::isWanted(size_t number) const {
-  const MeshCandidate &candidate = candidates[number];
-  if (number < numFirst)
-    return true;
-  if (number >= numWithResorts)
-    return isShortOfMemory(candidate);
-  return llvm::all_of(attempts,
-                      [&](const Attempt &attempt) {
-                        return attempt.graph->candidate.stages !=
-                                   candidate.stages ||
-                               attempt.cannotBe();
-                      }) &&
-         llvm::none_of(dismissed, [&](const Dismissed &noted) {
-           return noted.candidate->stages == candidate.stages;
-         });
+  return number < numFirst || isShortOfMemory(candidates[number]);
 }
 
 std::string Planner::whyNoMicroBatches() const {
@@ -384,9 +371,6 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   if (isHopeless)
     candidates.erase(candidates.begin() + 1, candidates.end());
   numFirst = candidates.size();
-  if (!isHopeless)
-    llvm::append_range(candidates, set.lastResorts);
-  numWithResorts = candidates.size();
   // Without a limit one micro-batch fits.
   if (memoryLimitOf(options) && !isHopeless)
     llvm::append_range(candidates, set.accumulations);

@@ -292,8 +292,8 @@ private:
   Stopwatch start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::vector<bool> tried;               ///< per candidate
-  /// Behind these come last resorts, and behind those more micro-batches.
-  size_t numFirst = 0, numWithResorts = 0;
+  /// Behind these come more micro-batches of one stage.
+  size_t numFirst = 0;
   std::string candidateSet; ///< in words, behind their number
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;

@@ -14,6 +14,7 @@
 #include "VerifyLocate.h"
 #include "VerifyProgram.h"
 #include "VerifyReference.h"
+#include "VerifySlack.h"
 
 #include "kerf/Format/Schemas.h"
 
@@ -132,35 +133,6 @@ static std::vector<Pair> parameterPairs(const Program &judged,
   return result;
 }
 
-/// A program rounds in more places than the reference: it may differ by so many
-/// times as much as other roundings move the reference. In a sum of n numbers
-/// of either sign it rounds each partial sum, which is up to sqrt(n) times a
-/// number, where the reference rounds the numbers alone: for the gradient of a
-/// channel's bias n is batch x height x width, 4,096 for 4 images of 32 x 32.
-static constexpr double kMoves = 64;
-/// How far each value is moved, in units of its rounding, when the reference is
-/// run again. Small moves are multiplied by what is missing to kMoves; large
-/// ones show where a value lies so close to a border (ReLU's 0) that rounding
-/// decides on which side. Each run is followed by one with all moves the
-/// other way: what lies at a border crosses it in one of the two.
-static constexpr double kUnits[] = {1,  -1,  4,   -4,  16,  -16, 4,
-                                    -4, 16,  -16, 64,  -64, 16,  -16,
-                                    64, -64, 16,  -16, 64,  -64};
-
-/// Widens the slack of what was computed to `factor` times what other roundings
-/// have moved it.
-static void widenSlack(std::vector<Piece> &pieces,
-                       const std::vector<Piece> &others, double factor) {
-  for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
-    piece.slack.resize(piece.numbers.size());
-    for (size_t i = 0; i < piece.numbers.size(); ++i)
-      if (double moved =
-              factor * std::fabs(other.numbers[i] - piece.numbers[i]);
-          std::isfinite(moved))
-        piece.slack[i] = std::max(piece.slack[i], moved);
-  }
-}
-
 /// A program is not wrong where rounding alone decides a result. Two cases: a
 /// gradient whose exact value is 0 (of a key's bias, of a bias in front of
 /// BatchNorm) consists of rounding errors, and an optimizer that divides it by
@@ -181,9 +153,9 @@ static void compareWithSlack(const Program &judged, Reference &reference,
   auto isOpen = [&](size_t index) {
     return differences[index].wrong > 0 && mayMove(index);
   };
-  for (auto [run, units] : llvm::enumerate(kUnits)) {
+  for (const Roundings &roundings : otherRoundings()) {
     if (llvm::none_of(llvm::seq(differences.size()), isOpen) ||
-        !reference.stepsAgain(/*seed=*/run / 2 + 1, units))
+        !reference.stepsAgain(roundings))
       return;
     // A choice jumps, however little what it is between has moved.
     for (auto [index, pair] : llvm::enumerate(outputs))
@@ -197,7 +169,7 @@ static void compareWithSlack(const Program &judged, Reference &reference,
       widenSlack(
           pair.pieces,
           {wholePiece(info.tensor, *reference.parameter(info, pair.name))},
-          kMoves / std::fabs(units));
+          slackFactor(roundings));
     }
     for (size_t index = 0; index < differences.size(); ++index)
       if (isOpen(index))

@@ -255,8 +255,8 @@ std::string kerf::tool::differenceText(const Difference &d) {
   if (d.undecided)
     stream << "; " << d.undecided << " that rounding alone decides ("
            << (d.isExact ? "a choice between numbers that differ by no more"
-                         : "a gradient that is 0 but for it, divided by its "
-                           "own size")
+                         : "a gradient that is 0 but for it, or a value at a "
+                           "border such as ReLU's 0")
            << ")";
   if (d.largest > 0)
     stream << "; "

@@ -122,43 +122,40 @@ interpret::Tensor Evaluation::input(const Program &program,
   return part;
 }
 
-std::vector<interpret::Tensor> Evaluation::step(
-    const Program &program, bool unfused,
-    std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-        seen) {
+std::vector<interpret::Tensor>
+Evaluation::step(const Program &program, bool unfused, Seen seen) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<interpret::Tensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     inputs.push_back(input(program, i));
   if (isTraining || inputsOfSteps.empty())
     inputsOfSteps.push_back(inputs);
-  return run(std::move(inputs), unfused, /*seed=*/0, std::move(seen));
+  return run(std::move(inputs), unfused, {rounding}, std::move(seen));
 }
 
 std::vector<interpret::Tensor>
-Evaluation::stepsAgain(bool unfused, uint64_t seed, double units) {
+Evaluation::stepsAgain(bool unfused, const Roundings &others, Seen seen) {
   state.clear();
-  roundingUnits = units;
-  interpret::Rounding before =
-      std::exchange(rounding, interpret::Rounding::Random);
   std::vector<interpret::Tensor> outputs;
-  for (auto [number, inputs] : llvm::enumerate(inputsOfSteps))
-    outputs = run(inputs, unfused, (seed << 32) + number, nullptr);
-  rounding = before;
+  for (auto [number, inputs] : llvm::enumerate(inputsOfSteps)) {
+    Roundings roundings = others;
+    roundings.seed = (others.seed << 32) + number;
+    outputs = run(inputs, unfused, roundings,
+                  number + 1 == inputsOfSteps.size() ? seen : nullptr);
+  }
   return outputs;
 }
 
 std::vector<interpret::Tensor> Evaluation::run(
-    std::vector<interpret::Tensor> inputs, bool unfused, uint64_t seed,
-    std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-        seen) {
+    std::vector<interpret::Tensor> inputs, bool unfused,
+    const Roundings &roundings, Seen seen) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   interpret::RunOptions run;
-  run.seed = seed;
-  run.roundingUnits = roundingUnits;
+  run.rounding = roundings.kind;
+  run.seed = roundings.seed;
+  run.roundingUnits = roundings.units;
   run.unfused = unfused;
   run.threads = numCores();
-  run.rounding = rounding;
   run.state = &state;
   run.seen = std::move(seen);
   std::string complaint;

@@ -11,6 +11,13 @@
 
 namespace kerf::tool {
 
+/// How a step of a reference rounds: as interpret::RunOptions has it.
+struct Roundings {
+  interpret::Rounding kind = interpret::Rounding::Random;
+  uint64_t seed = 0;
+  double units = 1;
+};
+
 /// The model as imported, run op by op in doubles.
 class Evaluation {
 public:
@@ -30,21 +37,22 @@ public:
   /// Estimated seconds of a step.
   double seconds(bool unfused) const;
 
+  /// Called with the results of an op; false ends the step.
+  using Seen =
+      std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>;
+
   /// The outputs of a step on the inputs of `program`; empty if `seen` ended
   /// it.
   std::vector<interpret::Tensor>
-  step(const Program &program, bool unfused,
-       std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-           seen = nullptr);
+  step(const Program &program, bool unfused, Seen seen = nullptr);
 
   /// Runs all steps again, from the first state and on the same inputs, with
-  /// roundings by chance (interpret::Rounding::Random).
-  std::vector<interpret::Tensor> stepsAgain(bool unfused, uint64_t seed,
-                                            double units);
+  /// other roundings. `seen`: of the last step.
+  std::vector<interpret::Tensor> stepsAgain(bool unfused, const Roundings &others,
+                                            Seen seen = nullptr);
 
   interpret::Rounding rounding = interpret::Rounding::Stored;
-  double roundingUnits = 1; ///< of Rounding::Random
-  interpret::State state;   ///< of training, after the last step
+  interpret::State state; ///< of training, after the last step
   /// Whether some op has statistics of parts of the batch, and whether forward
   /// and backward run on parts.
   bool needsParts() const;
@@ -57,9 +65,8 @@ private:
   const Compilation &compiled() const { return *compilation; }
   interpret::Tensor input(const Program &program, unsigned index) const;
   std::vector<interpret::Tensor>
-  run(std::vector<interpret::Tensor> inputs, bool unfused, uint64_t seed,
-      std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-          seen);
+  run(std::vector<interpret::Tensor> inputs, bool unfused,
+      const Roundings &roundings, Seen seen);
 
   std::string model;
   bool isTraining = false;

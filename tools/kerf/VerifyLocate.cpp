@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerifyLocate.h"
 #include "VerifyEvaluation.h"
+#include "VerifySlack.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Pipelines/Exposure.h"
@@ -65,7 +66,19 @@ private:
   }
   /// Value `number` among the outputs of a probe, behind the model's own.
   Difference compareValue(const Probe &probe, size_t number,
-                          const std::vector<double> &expected) const;
+                          const std::vector<Piece> &expected) const;
+  /// What the reference has of value `number`, in one piece.
+  std::vector<Piece> pieceOf(size_t number, std::vector<double> data) const {
+    auto type = mlir::cast<mlir::RankedTensorType>(values[number].getType());
+    return {wholePiece(type.getShape().vec(), std::move(data))};
+  }
+  /// A value that differs.
+  struct Wrong {
+    size_t number;
+    std::vector<Piece> expected;
+    Difference difference;
+  };
+  void dropWhatRoundingDecides(const Probe &probe, std::vector<Wrong> &wrong);
   using Each = std::function<bool(size_t, const std::vector<double> &)>;
   std::vector<interpret::Tensor> evaluate(const Program &program,
                                           const Each &each);
@@ -105,18 +118,17 @@ private:
 } // namespace
 
 Difference Search::compareValue(const Probe &probe, size_t number,
-                                const std::vector<double> &expected) const {
+                                const std::vector<Piece> &expected) const {
   auto place = llvm::find(probe.exposed.given, number);
   auto index = static_cast<int32_t>(judged.outputs().size() +
                                     (place - probe.exposed.given.begin()));
   kerf_tensor_info_t info = probe.program->outputs()[index];
-  double largest = largestMagnitude(expected);
+  double largest = largestMagnitude(expected.front().numbers);
   Tolerance tolerance(options, info.dtype, judged.narrow, largest);
   // Between a large value and one that cancels it, errors are at its scale.
   if (!options.atol)
     tolerance.atol *= std::max(1.0, largest);
-  return compare(info, probe.program->output(index),
-                 {wholePiece(info, expected)}, tolerance);
+  return compare(info, probe.program->output(index), expected, tolerance);
 }
 
 /// Runs a step of the reference on the inputs of `program`; calls `each` with
@@ -169,20 +181,52 @@ bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   return differs;
 }
 
+/// Of values that differ in the last step, those that do so beyond what other
+/// roundings of the reference explain, as in the verdict.
+void Search::dropWhatRoundingDecides(const Probe &probe,
+                                     std::vector<Wrong> &wrong) {
+  interpret::State state = std::move(evaluation.state);
+  for (const Roundings &roundings : otherRoundings()) {
+    if (wrong.empty() || secondsLeft() <= 0)
+      break;
+    size_t next = 0; // in program order, as the values are computed
+    evaluation.stepsAgain(
+        /*unfused=*/true, roundings,
+        [&](mlir::Operation *op, llvm::ArrayRef<interpret::Tensor> results) {
+          for (auto [value, tensor] : llvm::zip(op->getResults(), results))
+            if (next < wrong.size() && values[wrong[next].number] == value) {
+              Wrong &one = wrong[next++];
+              widenSlack(one.expected, pieceOf(one.number, tensor.data),
+                         slackFactor(roundings));
+            }
+          return next < wrong.size();
+        });
+    llvm::erase_if(wrong, [&](Wrong &one) {
+      one.difference = compareValue(probe, one.number, one.expected);
+      return one.difference.wrong == 0;
+    });
+  }
+  evaluation.state = std::move(state);
+}
+
+/// At most so many values that differ are looked at: a fault spreads to most
+/// that are computed behind it.
+static constexpr size_t kMostWrong = 64;
+
 /// Whether some value differs when all are outputs.
 bool Search::handOutAll() {
   std::vector<size_t> all(values.size());
   std::iota(all.begin(), all.end(), 0);
   Probe everything = probe(all);
-  auto isRight = [&](size_t number, const std::vector<double> &expected) {
+  std::vector<Wrong> wrong;
+  auto look = [&](size_t number, const std::vector<double> &data) {
     if (!llvm::is_contained(everything.exposed.given, number))
       return true;
+    std::vector<Piece> expected = pieceOf(number, data);
     Difference d = compareValue(everything, number, expected);
-    if (!d.wrong)
-      return true;
-    result.value = describeValue(values[number]);
-    result.difference = std::move(d);
-    return false;
+    if (d.wrong)
+      wrong.push_back({number, std::move(expected), std::move(d)});
+    return wrong.size() < kMostWrong;
   };
   for (int64_t step = 0; step < judged.numSteps() && result.value.empty();
        ++step) {
@@ -190,11 +234,17 @@ bool Search::handOutAll() {
     if (options.train && step == 0)
       keepValues(*everything.program);
     if (kept.empty() || step > 0)
-      evaluate(*everything.program, isRight);
+      evaluate(*everything.program, look);
     else
       for (size_t number = 0; number < kept.size(); ++number)
-        if (!isRight(number, kept[number]))
+        if (!look(number, kept[number]))
           break;
+    if (options.train)
+      dropWhatRoundingDecides(everything, wrong);
+    if (wrong.empty())
+      continue;
+    result.value = describeValue(values[wrong.front().number]);
+    result.difference = std::move(wrong.front().difference);
   }
   return !result.value.empty();
 }
@@ -207,7 +257,7 @@ std::optional<bool> Search::isWrong(size_t number) {
     std::optional<Difference> difference;
     if (!alone.exposed.given.empty()) {
       alone.program->step();
-      difference = compareValue(alone, number, kept[number]);
+      difference = compareValue(alone, number, pieceOf(number, kept[number]));
     }
     known = tried.insert({number, std::move(difference)}).first;
   }

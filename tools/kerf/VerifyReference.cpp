@@ -59,8 +59,8 @@ public:
     evaluation->rounding = interpret::Rounding::Stored;
     return true;
   }
-  bool stepsAgain(uint64_t seed, double units) override {
-    outputs = evaluation->stepsAgain(unfused, seed, units);
+  bool stepsAgain(const Roundings &roundings) override {
+    outputs = evaluation->stepsAgain(unfused, roundings);
     return true;
   }
   std::vector<Piece> output(const kerf_tensor_info_t &info,
@@ -110,9 +110,9 @@ public:
       results.push_back(parts.back()->step(judged, /*unfused=*/true));
     }
   }
-  bool stepsAgain(uint64_t seed, double units) override {
+  bool stepsAgain(const Roundings &roundings) override {
     for (size_t i = 0; i < parts.size(); ++i)
-      results[i] = parts[i]->stepsAgain(/*unfused=*/true, seed, units);
+      results[i] = parts[i]->stepsAgain(/*unfused=*/true, roundings);
     return true;
   }
   std::vector<Piece> output(const kerf_tensor_info_t &info,

@@ -7,6 +7,7 @@
 #define KERF_TOOLS_VERIFYREFERENCE_H
 
 #include "VerifyCompare.h"
+#include "VerifyEvaluation.h"
 #include "VerifyProgram.h"
 
 #include <memory>
@@ -22,10 +23,9 @@ public:
   /// output() then gives: a program need not round values that it does not
   /// store. False: this reference cannot do that.
   virtual bool stepWide(const Program &) { return false; }
-  /// Runs all steps again with roundings by chance, whose outputs and
-  /// parameters output() and parameter() then give. False: this reference
-  /// cannot do that.
-  virtual bool stepsAgain(uint64_t, double) { return false; }
+  /// Runs all steps again with other roundings, whose outputs and parameters
+  /// output() and parameter() then give. False: this reference cannot do that.
+  virtual bool stepsAgain(const Roundings &) { return false; }
   /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
                                     int32_t index) = 0;

@@ -39,12 +39,12 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 }
 
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
-/// batch, up to four rounds; what the user says; 1 where nothing can be cut,
-/// and where the user wants the stages (others are there because they compute
-/// side by side). Of an interleaved schedule multiples alone, or none.
+/// batch, up to four rounds, and 1 (stages wait for each other, but hold and
+/// update less than copies would, send little and read their weights once);
+/// what the user says. Of an interleaved schedule multiples alone, or none.
 static std::vector<int64_t>
 microBatchChoices(const PlanOptions &options, int64_t stages, int64_t batch,
-                  bool canMicroBatch, bool isInterleaved, bool isWanted) {
+                  bool canMicroBatch, bool isInterleaved) {
   if (isInterleaved) {
     std::vector<int64_t> choices;
     for (int64_t rounds : {1, 2, 4})
@@ -69,8 +69,7 @@ microBatchChoices(const PlanOptions &options, int64_t stages, int64_t batch,
         choices.push_back(count);
         break;
       }
-  if (choices.empty() || isWanted)
-    choices.push_back(1);
+  choices.push_back(1);
   return choices;
 }
 
@@ -134,7 +133,7 @@ bool kerf::plan::mayCutData(const PlanOptions &options) {
 
 /// ZeRO needs an axis of data parallelism.
 static void keepDataParallel(MeshSet &set) {
-  for (auto *list : {&set.candidates, &set.lastResorts, &set.accumulations})
+  for (auto *list : {&set.candidates, &set.accumulations})
     llvm::erase_if(*list, [](const MeshCandidate &candidate) {
       return !llvm::is_contained(candidate.roles, AxisRole::Batch);
     });
@@ -282,8 +281,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     bool isInterleaved = isTraining && stages > 1 &&
                          options.schedule == cost::ScheduleKind::Interleaved;
     std::vector<int64_t> counts = microBatchChoices(
-        options, stages, batchSize, canMicroBatch, isInterleaved,
-        /*isWanted=*/fixedStages.has_value());
+        options, stages, batchSize, canMicroBatch, isInterleaved);
     auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
       llvm::SmallVector<ChunkChoice> chunks =
           chunkChoices(options, isTraining, stages, micro, request.numUnits);
@@ -305,9 +303,6 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
            ++micro)
         if (batchSize % micro == 0)
           addAll(micro, set.accumulations);
-    // An op may be able to cut its batch into fewer parts than the whole batch.
-    if (!options.microBatches && !isInterleaved && counts.back() != 1)
-      addAll(1, set.lastResorts);
   }
   if (set.candidates.empty()) {
     set.error = "option schedule: interleaved takes a multiple of the " +
@@ -340,8 +335,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
            : std::string(
                  "p/2, p, 2p or 4p micro-batches, of these what is above "
                  "1 and divides the batch, or the most up to 4p that "
-                 "do") +
-                 (fixedStages ? ", and 1; " : ", 1 where there are none; ")) +
+                 "do, and 1; ")) +
       (!canMicroBatch && !whyNot.empty()
            ? ""
            : "with one stage 1, where the memory limit makes that cost more "

@@ -21,9 +21,6 @@ inline constexpr int64_t kMaxAccumulations = 32;
 
 struct MeshSet {
   std::vector<MeshCandidate> candidates;
-  /// One candidate of one micro-batch per number of stages, tried if no other
-  /// candidate with these stages is possible.
-  std::vector<MeshCandidate> lastResorts;
   /// One stage, several micro-batches: less of the batch is in memory at a
   /// time, for the same work and at least the same traffic. Tried while the
   /// memory limit makes fewer micro-batches cost more. Fewer first.

@@ -1,0 +1,55 @@
+//===- VerifySlack.cpp - what rounding alone decides ----------------------===//
+#include "VerifySlack.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+/// A program rounds in more places than the reference: it may differ by so many
+/// times as much as other roundings move the reference. In a sum of n numbers
+/// of either sign it rounds each partial sum, which is up to sqrt(n) times a
+/// number, where the reference rounds the numbers alone: for the gradient of a
+/// channel's bias n is batch x height x width, 4,096 for 4 images of 32 x 32.
+static constexpr double kMoves = 64;
+
+/// Of moved values, by so many units of their rounding: small moves are
+/// multiplied by what is missing to kMoves; large ones show where a value lies
+/// so close to a border that rounding decides on which side. Each run is
+/// followed by one with all moves the other way: what lies at a border crosses
+/// it in one of the two. Then borders alone, by chance: behind BatchNorm these
+/// may be farther away than moves reach, since the error of a mean moves a whole
+/// channel.
+std::vector<Roundings> kerf::tool::otherRoundings() {
+  std::vector<Roundings> result;
+  auto add = [&](interpret::Rounding kind, double units) {
+    for (double signedUnits : {units, -units})
+      result.push_back({kind, result.size() / 2 + 1, signedUnits});
+  };
+  for (double units : {1, 4, 16, 4, 16, 64, 16, 64, 16, 64, 64, 64, 64, 64})
+    add(interpret::Rounding::Random, units);
+  for (int run = 0; run < 8; ++run)
+    add(interpret::Rounding::Choices, 4 * kMoves);
+  return result;
+}
+
+/// Several choices at a time may cancel in part.
+double kerf::tool::slackFactor(const Roundings &roundings) {
+  return roundings.kind == interpret::Rounding::Choices
+             ? 4
+             : kMoves / std::fabs(roundings.units);
+}
+
+void kerf::tool::widenSlack(std::vector<Piece> &pieces,
+                            const std::vector<Piece> &others, double factor) {
+  for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
+    piece.slack.resize(piece.numbers.size());
+    for (size_t i = 0; i < piece.numbers.size(); ++i)
+      if (double moved =
+              factor * std::fabs(other.numbers[i] - piece.numbers[i]);
+          std::isfinite(moved))
+        piece.slack[i] = std::max(piece.slack[i], moved);
+  }
+}
