@@ -64,7 +64,7 @@ struct Options {
   bool devicesGiven = false;     ///< else a given plan has the number
   bool devicesOfMachine = false; ///< the number is the machine's
   bool plansAlone = false; ///< `kerf plan`: the machine says of which kind
-  std::string explain;           ///< an op, by its name
+  std::string explain;     ///< an op, by its name
   std::vector<std::string> whatIf;
   std::string machine, mesh, planFile;
   std::vector<std::string> shards;

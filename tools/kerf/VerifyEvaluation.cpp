@@ -122,8 +122,8 @@ interpret::Tensor Evaluation::input(const Program &program,
   return part;
 }
 
-std::vector<interpret::Tensor>
-Evaluation::step(const Program &program, bool unfused, Seen seen) {
+std::vector<interpret::Tensor> Evaluation::step(const Program &program,
+                                                bool unfused, Seen seen) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<interpret::Tensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -146,9 +146,9 @@ Evaluation::stepsAgain(bool unfused, const Roundings &others, Seen seen) {
   return outputs;
 }
 
-std::vector<interpret::Tensor> Evaluation::run(
-    std::vector<interpret::Tensor> inputs, bool unfused,
-    const Roundings &roundings, Seen seen) {
+std::vector<interpret::Tensor>
+Evaluation::run(std::vector<interpret::Tensor> inputs, bool unfused,
+                const Roundings &roundings, Seen seen) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   interpret::RunOptions run;
   run.rounding = roundings.kind;

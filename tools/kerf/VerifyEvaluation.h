@@ -43,13 +43,13 @@ public:
 
   /// The outputs of a step on the inputs of `program`; empty if `seen` ended
   /// it.
-  std::vector<interpret::Tensor>
-  step(const Program &program, bool unfused, Seen seen = nullptr);
+  std::vector<interpret::Tensor> step(const Program &program, bool unfused,
+                                      Seen seen = nullptr);
 
   /// Runs all steps again, from the first state and on the same inputs, with
   /// other roundings. `seen`: of the last step.
-  std::vector<interpret::Tensor> stepsAgain(bool unfused, const Roundings &others,
-                                            Seen seen = nullptr);
+  std::vector<interpret::Tensor>
+  stepsAgain(bool unfused, const Roundings &others, Seen seen = nullptr);
 
   interpret::Rounding rounding = interpret::Rounding::Stored;
   interpret::State state; ///< of training, after the last step
@@ -64,9 +64,9 @@ private:
   Evaluation() = default;
   const Compilation &compiled() const { return *compilation; }
   interpret::Tensor input(const Program &program, unsigned index) const;
-  std::vector<interpret::Tensor>
-  run(std::vector<interpret::Tensor> inputs, bool unfused,
-      const Roundings &roundings, Seen seen);
+  std::vector<interpret::Tensor> run(std::vector<interpret::Tensor> inputs,
+                                     bool unfused, const Roundings &roundings,
+                                     Seen seen);
 
   std::string model;
   bool isTraining = false;

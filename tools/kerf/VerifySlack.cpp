@@ -20,8 +20,8 @@ static constexpr double kMoves = 64;
 /// so close to a border that rounding decides on which side. Each run is
 /// followed by one with all moves the other way: what lies at a border crosses
 /// it in one of the two. Then borders alone, by chance: behind BatchNorm these
-/// may be farther away than moves reach, since the error of a mean moves a whole
-/// channel.
+/// may be farther away than moves reach, since the error of a mean moves a
+/// whole channel.
 std::vector<Roundings> kerf::tool::otherRoundings() {
   std::vector<Roundings> result;
   auto add = [&](interpret::Rounding kind, double units) {

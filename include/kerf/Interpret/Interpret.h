@@ -54,8 +54,8 @@ enum class Rounding {
   Random, ///< as Stored, but up or down by chance: how far results move shows
           ///< what rounding leaves of them
   Choices ///< as Stored, but what depends on which of two floats is larger
-          ///< (relu, less, max, floor, ...) goes either way by chance where they
-          ///< are nearly equal
+          ///< (relu, less, max, floor, ...) goes either way by chance where
+          ///< they are nearly equal
 };
 
 /// How a function is run to judge compiled programs.
@@ -67,10 +67,11 @@ struct RunOptions {
   unsigned threads = 1;
   Rounding rounding = Rounding::None;
   uint64_t seed = 0; ///< of Rounding::Random and Rounding::Choices
-  /// The width of the range from which Random draws, in distances of two numbers
-  /// of the type: 1 rounds up or down, more stands for several roundings.
-  /// Negative: each number moves the other way. Of Choices, in distances of two
-  /// numbers at the largest of the tensor: how much nearly equal floats differ.
+  /// The width of the range from which Random draws, in distances of two
+  /// numbers of the type: 1 rounds up or down, more stands for several
+  /// roundings. Negative: each number moves the other way. Of Choices, in
+  /// distances of two numbers at the largest of the tensor: how much nearly
+  /// equal floats differ.
   double roundingUnits = 1;
   State *state = nullptr;
   /// Called with the results of every op except sources; false ends the run.

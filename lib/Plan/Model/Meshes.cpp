@@ -42,9 +42,10 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 /// batch, up to four rounds, and 1 (stages wait for each other, but hold and
 /// update less than copies would, send little and read their weights once);
 /// what the user says. Of an interleaved schedule multiples alone, or none.
-static std::vector<int64_t>
-microBatchChoices(const PlanOptions &options, int64_t stages, int64_t batch,
-                  bool canMicroBatch, bool isInterleaved) {
+static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
+                                              int64_t stages, int64_t batch,
+                                              bool canMicroBatch,
+                                              bool isInterleaved) {
   if (isInterleaved) {
     std::vector<int64_t> choices;
     for (int64_t rounds : {1, 2, 4})

@@ -1,0 +1,39 @@
+# A plan for a machine of GPUs is one of the program for GPUs: the memory that it lays out is what `--devices=cuda:...` gives,
+# and `--devices=cpu:N` says that the program runs on ranks of a CPU. What is compiled is for the devices that are named.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import json
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+checks = Checks()
+MODEL = f"{sys.argv[2]}/models/gpt2-small/model.onnx"
+TRAIN = ["--dim=batch=16", "--mesh=dp=2", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
+
+
+def plan(*flags):
+    result = kerf("plan", MODEL, "--json", *flags)
+    checks.expect(f"{flags} is planned", result.returncode == 0, result.stderr)
+    return json.loads(result.stdout) if result.returncode == 0 else None
+
+
+def laid_out(given):
+    return given["memory"]["per_device"]
+
+
+number, gpus, ranks = (plan(*TRAIN, "--machine=h100-8", f"--devices={devices}") for devices in ("2", "cuda:0-1", "cpu:2"))
+checks.expect("a number of devices is one of GPUs", laid_out(number) == laid_out(gpus), (laid_out(number), laid_out(gpus)))
+checks.expect("which hold something else than ranks of a CPU", laid_out(gpus) != laid_out(ranks), laid_out(ranks))
+checks.expect("at the same cost", number["objective"]["cost"] == ranks["objective"]["cost"])
+checks.expect("tf32 is theirs", plan(*TRAIN, "--machine=h100-8", "--devices=2", "--precision=tf32") is not None)
+host, same = (plan(*TRAIN, "--machine=cpu", f"--devices={devices}") for devices in ("2", "cpu:2"))
+checks.expect("a machine of ranks is one of ranks", laid_out(host) == laid_out(same), (laid_out(host), laid_out(same)))
+result = kerf("plan", MODEL, *TRAIN, "--machine=h100-8", "--devices=2", "--what-if=machine=cpu", "--json")
+checks.expect("and a case of --what-if", result.returncode == 0 and "describes ranks" not in result.stdout, result.stdout[-400:] + result.stderr)
+result = kerf("compile", MODEL, "--dim=batch=16", "--machine=h100-8", "--devices=2", "-o", OUT / "two.kerf")
+checks.expect("what is compiled is for ranks", result.returncode == 0 and "runs on ranks of a CPU" in result.stderr, result.stderr)
+checks.finish()
