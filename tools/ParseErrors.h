@@ -18,6 +18,50 @@
 
 namespace kerf::tool {
 
+/// What an unknown argument is called in the commands that have `names`, behind
+/// what other programs call it; empty: not known.
+inline std::string ownWordFor(const std::string &flag,
+                              const std::vector<std::string> &names) {
+  auto has = [&](const char *name) {
+    return std::count(names.begin(), names.end(), name) > 0;
+  };
+  static const std::regex number("--(lr|learning[-_]rate|momentum|betas?|eps|"
+                                 "weight[-_]decay)"),
+      size("--(batch|batch[-_]size|bs|seq|seq[-_]len(gth)?)"),
+      output("-o|--output|--out");
+  if (has("optimizer") && std::regex_match(flag, number))
+    return ": an optimizer's numbers follow its name, as in "
+           "--optimizer=adamw,lr=0.001,weight_decay=0.01";
+  if (has("dim") && std::regex_match(flag, size))
+    return ": sizes are bound by --dim, as in --dim=batch=4";
+  if (has("output-dir") && !has("output") && std::regex_match(flag, output))
+    return ": outputs are written by --output-dir=FOLDER";
+  if (flag.compare(0, 1, "-") != 0 && has("output"))
+    return ": files besides the first follow a flag, as in --output=" + flag;
+  return "";
+}
+
+/// ", did you mean --this or --that?": what begins with the flag, else what is
+/// near to it; empty: nothing.
+inline std::string meantFlags(const std::string &flag,
+                              const std::vector<std::string> &names) {
+  constexpr size_t kLeast = 2, kMost = 3; // letters, flags
+  std::string wanted = flag.substr(2);
+  std::vector<std::string> longer;
+  for (const std::string &name : names)
+    if (wanted.size() >= kLeast && name.compare(0, wanted.size(), wanted) == 0)
+      longer.push_back(name);
+  if (longer.empty() || longer.size() > kMost)
+    longer = {kerf::closestName(wanted, names)};
+  std::string text;
+  for (size_t i = 0; i < longer.size(); ++i)
+    text += (i == 0                   ? "--"
+             : i + 1 == longer.size() ? " or --"
+                                      : ", --") +
+            longer[i];
+  return longer.front().empty() ? "" : ", did you mean " + text + "?";
+}
+
 /// The first argument that neither `app` nor its command takes; empty: none.
 inline std::string unknownArgument(const CLI::App &app) {
   std::vector<std::string> names, rest = app.remaining(/*recurse=*/false);
@@ -43,21 +87,13 @@ inline std::string unknownArgument(const CLI::App &app) {
           option->check_lname(flag.substr(2)) &&
           !std::count(names.begin(), names.end(), flag.substr(2)))
         owners += (owners.empty() ? "" : ", ") + sub->get_name();
+  if (std::string own = ownWordFor(flag, names); !own.empty())
+    return "unknown argument " + rest.front() + own;
   if (!owners.empty())
     return "unknown argument " + rest.front() + ", which is of " +
            app.get_name() + (app.get_name().empty() ? "" : " ") + owners;
-  bool isFlag = flag.compare(0, 2, "--") == 0;
-  static const std::regex number("--(lr|learning[-_]rate|momentum|betas?|eps|"
-                                 "weight[-_]decay)");
-  if (std::count(names.begin(), names.end(), "optimizer") &&
-      std::regex_match(flag, number))
-    return "unknown argument " + rest.front() +
-           ": an optimizer's numbers follow its name, as in "
-           "--optimizer=adamw,lr=0.001,weight_decay=0.01";
-  std::string close =
-      isFlag ? kerf::closestName(flag.substr(2), names) : std::string();
   return "unknown argument " + rest.front() +
-         (close.empty() ? "" : ", did you mean --" + close + "?");
+         (flag.compare(0, 2, "--") == 0 ? meantFlags(flag, names) : "");
 }
 
 /// Parses a command line, of which a flag with "=" has a value: with an empty

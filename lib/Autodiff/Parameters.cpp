@@ -313,6 +313,33 @@ static std::optional<StringRef> originalOf(Operation *source) {
   return name ? std::optional(name.getValue()) : std::nullopt;
 }
 
+/// One reason for all of them. 16-bit parameters are for the precision of a
+/// step to make.
+LogicalResult Step::refuseNotF32(ArrayRef<Value> sources) {
+  constexpr size_t kNamed = 2;
+  auto nameOf = [](Value source) {
+    return cast<SourceOpInterface>(source.getDefiningOp())
+        .getSourceName()
+        .str();
+  };
+  std::string others;
+  for (Value source : sources.drop_front().take_front(kNamed))
+    others += (others.empty() ? "; nor can " : ", ") + nameOf(source);
+  if (sources.size() > kNamed + 1)
+    others += " and " + std::to_string(sources.size() - kNamed - 1) + " more";
+  (void)refuse(nameOf(sources.front()) + ": parameter is " +
+                   describeType(sources.front().getType()) +
+                   ", expected f32 to train it" + others,
+               sources.front().getLoc());
+  Type type = typeOf(sources.front()).getElementType();
+  if (type.isF16() || type.isBF16())
+    note(Twine("export the model in float32 and train it with option "
+               "precision=") +
+         (type.isF16() ? "f16" : "bf16") +
+         ": it computes in 16 bits and updates in 32");
+  return mlir::failure();
+}
+
 LogicalResult Step::selectParameters() {
   std::vector<std::string> these, asWell;
   for (const std::string &text : options.trainable)
@@ -341,6 +368,7 @@ LogicalResult Step::selectParameters() {
           &op, originalOf(&op).value_or(source.getSourceName()).str());
     }
   LogicalResult result = success();
+  llvm::SmallVector<Value> notF32;
   for (Operation &op :
        llvm::make_early_inc_range(body().without_terminator())) {
     auto source = dyn_cast<SourceOpInterface>(op);
@@ -375,9 +403,7 @@ LogicalResult Step::selectParameters() {
       continue;
     }
     if (!typeOf(value).getElementType().isF32()) {
-      result = refuse(name + ": parameter is " + describeType(value.getType()) +
-                          ", expected f32 to train it",
-                      op.getLoc());
+      notF32.push_back(value);
       continue;
     }
     Parameter parameter;
@@ -397,8 +423,11 @@ LogicalResult Step::selectParameters() {
   for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkUsed(*this)))
       result = mlir::failure();
+  if (!notF32.empty())
+    result = refuseNotF32(notF32);
   if (failed(result)) {
-    if (!failure.isRequest)
+    // Of what is left there must be something to train.
+    if (!failure.isRequest && !parameters.empty())
       note("parameters can stay as they are: option frozen=REGEX");
     return result;
   }

@@ -152,6 +152,11 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   spec.name = name.str();
   for (const NumberOption &option : rule->options)
     spec.options[option.key.str()] = option.usual;
+  for (const LossRule &other : lossRules())
+    if (text.find((other.name + "(").str(), open) != StringRef::npos)
+      return wrong("option loss: '" + text +
+                   "' is more than one loss: add them in the model, and train "
+                   "the output that is their sum by output(OUTPUT)");
   if (!text.ends_with(")"))
     return wrong("option loss: '" + text + "' does not end with ')'");
   llvm::SmallVector<StringRef> arguments;

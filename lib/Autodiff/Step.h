@@ -96,6 +96,7 @@ public:
   mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
   void joinViews();                          // JoinViews.cpp
   mlir::LogicalResult selectParameters();    // Parameters.cpp
+  mlir::LogicalResult refuseNotF32(llvm::ArrayRef<mlir::Value> sources);
   void hoistPrologue();                      // Phases.cpp
   void numberForward();                      // Phases.cpp
   mlir::LogicalResult buildBackward();       // Backward.cpp

@@ -71,6 +71,10 @@ expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-af
 # What is misspelt is named before what is missing, and what was meant.
 expect_error(checks, "compile --mash", ["compile", mlp, "--mash=tp=2"], 2, ["unknown argument --mash=tp=2, did you mean --mesh"])
 expect_error(checks, "plan --weather", ["plan", mlp, "--weather"], 2, ["unknown argument --weather\n"])
+expect_error(checks, "plan --dev, which begins a flag", ["plan", mlp, "--dev=2"], 2, ["unknown argument --dev=2, did you mean --devices\\?"])
+expect_error(checks, "plan with a file", ["plan", mlp, "plan.json"], 2, ["unknown argument plan.json: files besides the first follow a flag, as in --output="])
+expect_error(checks, "run -o", ["run", mlp, "-o", "x.npz"], 2, ["unknown argument -o: outputs are written by --output-dir=FOLDER"])
+expect_error(checks, "run --batch", ["run", mlp, "--batch=4"], 2, ["unknown argument --batch=4: sizes are bound by --dim, as in --dim=batch=4"])
 expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
 expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is missing", "NAME.kerf"])
 expect_error(checks, "kerf plam", ["plam", mlp], 2, ["unknown command 'plam', did you mean plan"])

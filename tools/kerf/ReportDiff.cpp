@@ -17,6 +17,8 @@
 #include "llvm/Support/Path.h"
 
 #include <map>
+#include <set>
+#include <tuple>
 
 using namespace kerf::tool;
 namespace json = llvm::json;
@@ -190,6 +192,35 @@ std::map<std::string, std::string> shardingsOf(const Document &document) {
   return result;
 }
 
+/// Two plans of models that share few names of parameters are hardly meant to
+/// be compared.
+void remarkOnModels(llvm::raw_ostream &out, const Document &a,
+                    const Document &b) {
+  auto namesOf = [](const Document &document) {
+    std::set<std::string> names;
+    const json::Object *model = document.root.getObject("model");
+    const json::Array *list =
+        model ? model->getArray("parameter_names") : nullptr;
+    for (const json::Value &name : list ? *list : json::Array())
+      names.insert(name.getAsString().value_or("").str());
+    return names;
+  };
+  std::set<std::string> first = namesOf(a), second = namesOf(b);
+  auto common = static_cast<size_t>(llvm::count_if(
+      first, [&](const std::string &name) { return second.count(name) > 0; }));
+  if (2 * common < std::min(first.size(), second.size()))
+    out << "of different models, it seems: of " << first.size() << " and "
+        << second.size() << " parameters " << common << " have one name\n";
+}
+
+/// What was minimised, and how far.
+std::string objectiveOf(const Document &document) {
+  const json::Object *objective = document.root.getObject("objective");
+  double cost = numberAt(objective, {"cost"});
+  bool isVolume = textAt(objective, "kind") == "volume";
+  return isVolume ? formatBytes(cost) : formatSeconds(cost);
+}
+
 } // namespace
 
 void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
@@ -198,7 +229,9 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
     return document.isPlan() ? "plan" : "run";
   };
   out << "first   " << a.path << " (" << kindOf(a) << ")\nsecond  " << b.path
-      << " (" << kindOf(b) << ")\n\n";
+      << " (" << kindOf(b) << ")\n";
+  remarkOnModels(out, a, b);
+  out << "\n";
   auto [firstHead, secondHead] = headsOf(a, b);
   Table table(out, a, b, firstHead, secondHead);
   // Exporters give graphs of all models one name.
@@ -211,15 +244,30 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   if (a.isPlan() && b.isPlan()) {
     table.number("parameters", {"model", "parameters"}, formatCount);
     table.number("FLOPs of a step", {"model", "flops"}, formatFlops);
+    for (auto [name, object, key] :
+         {std::tuple("made for", "", "goal"), {"precision", "", "precision"},
+          {"machine", "machine", "name"}, {"minimised", "objective", "kind"}}) {
+      auto textOf = [&](const Document &document) {
+        return textAt(*object ? document.root.getObject(object)
+                              : &document.root,
+                      key);
+      };
+      if (textOf(a) != textOf(b))
+        table.text(name, textOf(a), textOf(b));
+    }
   }
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
   if (a.isPlan() && b.isPlan()) {
     table.number("micro-batches", {"schedule", "micro_batches"}, exact);
-    table.number("objective", {"objective", "cost"},
-                 textAt(a.root.getObject("objective"), "kind") == "volume"
-                     ? formatBytes
-                     : formatSeconds);
+    if (textAt(a.root.getObject("objective"), "kind") ==
+        textAt(b.root.getObject("objective"), "kind"))
+      table.number("objective", {"objective", "cost"},
+                   textAt(a.root.getObject("objective"), "kind") == "volume"
+                       ? formatBytes
+                       : formatSeconds);
+    else
+      table.text("objective", objectiveOf(a), objectiveOf(b));
   }
   table.number("step", {"time", "step_seconds"}, formatSeconds);
   table.number("compute", {"time", "compute_seconds"}, formatSeconds);
