@@ -97,14 +97,14 @@ public:
   void joinViews();                          // JoinViews.cpp
   mlir::LogicalResult selectParameters();    // Parameters.cpp
   mlir::LogicalResult refuseNotF32(llvm::ArrayRef<mlir::Value> sources);
-  void hoistPrologue();                      // Phases.cpp
-  void numberForward();                      // Phases.cpp
-  mlir::LogicalResult buildBackward();       // Backward.cpp
-  void putBatchFirst();                      // JoinedRows.cpp
-  void keepGradientsWide();                  // Precision.cpp
-  void buildUpdates();                       // Updates.cpp
-  void finish();                             // Step.cpp
-  void mergeEqualSums();                     // Merge.cpp
+  void hoistPrologue();                // Phases.cpp
+  void numberForward();                // Phases.cpp
+  mlir::LogicalResult buildBackward(); // Backward.cpp
+  void putBatchFirst();                // JoinedRows.cpp
+  void keepGradientsWide();            // Precision.cpp
+  void buildUpdates();                 // Updates.cpp
+  void finish();                       // Step.cpp
+  void mergeEqualSums();               // Merge.cpp
 
   /// While the step is being built, the function returns the loss and then the
   /// parts of the running statistics.

@@ -244,13 +244,13 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   if (a.isPlan() && b.isPlan()) {
     table.number("parameters", {"model", "parameters"}, formatCount);
     table.number("FLOPs of a step", {"model", "flops"}, formatFlops);
-    for (auto [name, object, key] :
-         {std::tuple("made for", "", "goal"), {"precision", "", "precision"},
-          {"machine", "machine", "name"}, {"minimised", "objective", "kind"}}) {
+    for (auto [name, object, key] : {std::tuple("made for", "", "goal"),
+                                     {"precision", "", "precision"},
+                                     {"machine", "machine", "name"},
+                                     {"minimised", "objective", "kind"}}) {
       auto textOf = [&](const Document &document) {
-        return textAt(*object ? document.root.getObject(object)
-                              : &document.root,
-                      key);
+        return textAt(
+            *object ? document.root.getObject(object) : &document.root, key);
       };
       if (textOf(a) != textOf(b))
         table.text(name, textOf(a), textOf(b));
