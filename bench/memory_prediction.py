@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/memory_prediction.py [--kerf BINARY] [--only TEXT] [--least BYTES] [--limits] [--json FILE] [--all]
+"""bench/memory_prediction.py [--kerf BINARY] [--machine NAME] [--only TEXT] [--least BYTES] [--limits] [--json FILE] [--all]
 
 What planning predicts that a device holds, by what is laid out for it. `kerf plan`
 lowers what it chose: in plan.json, memory.per_device[i].predicted is what the search
@@ -164,6 +164,7 @@ def table(results, least):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kerf", default=str(ROOT / "build/bin/kerf"))
+    parser.add_argument("--machine", help="of GPUs: what is laid out there; default: ranks of this host")
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--least", type=int, default=10_000_000)
     parser.add_argument("--limits", action="store_true")
@@ -171,7 +172,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
-    chosen = [case for case in cases(arguments.all) if arguments.only in case[0]]
+    machine = [f"--machine={arguments.machine}"] if arguments.machine else []
+    chosen = [(name, mesh, [*command, *machine]) for name, mesh, command in cases(arguments.all) if arguments.only in name]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         results = list(pool.map(lambda case: run(arguments.kerf, arguments.limits, case), chosen))
     refused = [result for result in results if "error" in result]

@@ -20,25 +20,47 @@ namespace kerf::tool {
 
 /// What an unknown argument is called in the commands that have `names`, behind
 /// what other programs call it; empty: not known.
-inline std::string ownWordFor(const std::string &flag,
+inline std::string ownWordFor(const std::string &argument,
                               const std::vector<std::string> &names) {
+  const std::string flag = argument.substr(0, argument.find('='));
   auto has = [&](const char *name) {
     return std::count(names.begin(), names.end(), name) > 0;
   };
   static const std::regex number("--(lr|learning[-_]rate|momentum|betas?|eps|"
                                  "weight[-_]decay)"),
-      size("--(batch|batch[-_]size|bs|seq|seq[-_]len(gth)?)"),
+      batch("--(batch|batch_size|bs)"),
+      size("--(batch|batch[-_]size|bs|seq|seq[-_]len(gth)?)"), path(".*[./].*"),
+      assignment("[a-z_]+=.*"), arrays(".*\\.np[yz]"), json(".*\\.json"),
       output("-o|--output|--out");
   if (has("optimizer") && std::regex_match(flag, number))
     return ": an optimizer's numbers follow its name, as in "
            "--optimizer=adamw,lr=0.001,weight_decay=0.01";
+  if (has("batch-size") && std::regex_match(flag, batch))
+    return ", did you mean --batch-size?";
   if (has("dim") && std::regex_match(flag, size))
     return ": sizes are bound by --dim, as in --dim=batch=4";
   if (has("output-dir") && !has("output") && std::regex_match(flag, output))
     return ": outputs are written by --output-dir=FOLDER";
-  if (flag.compare(0, 1, "-") != 0 && has("output"))
-    return ": files besides the first follow a flag, as in --output=" + flag;
-  return "";
+  if (flag.compare(0, 1, "-") == 0)
+    return "";
+  if (std::regex_match(argument, assignment))
+    return has("optimizer") ? ": what follows an optimizer's or a loss's name "
+                              "is behind a comma, as in "
+                              "--optimizer=adamw,lr=0.001"
+                            : "";
+  if (has("diff") && std::regex_match(flag, json))
+    return ": two documents are compared by --diff=" + flag;
+  const char *meant =
+      std::regex_match(flag, arrays) ? has("data")    ? "--data="
+                                       : has("input") ? "--input=@"
+                                                      : ""
+      : std::regex_match(flag, json) && has("plan")   ? "--plan="
+      : std::regex_match(flag, path) && has("output") ? "--output="
+                                                      : "";
+  return *meant ? std::string(": files besides the first follow a flag, as "
+                              "in ") +
+                      meant + flag
+                : "";
 }
 
 /// ", did you mean --this or --that?": what begins with the flag, else what is
@@ -87,7 +109,7 @@ inline std::string unknownArgument(const CLI::App &app) {
           option->check_lname(flag.substr(2)) &&
           !std::count(names.begin(), names.end(), flag.substr(2)))
         owners += (owners.empty() ? "" : ", ") + sub->get_name();
-  if (std::string own = ownWordFor(flag, names); !own.empty())
+  if (std::string own = ownWordFor(rest.front(), names); !own.empty())
     return "unknown argument " + rest.front() + own;
   if (!owners.empty())
     return "unknown argument " + rest.front() + ", which is of " +

@@ -169,17 +169,33 @@ public:
     return found;
   }
   bool empty() const { return patterns.empty(); }
+  void noteStatistic(StringRef name) { statistics.push_back(name.str()); }
   LogicalResult checkSyntax(Step &step) {
     std::string error;
     for (Pattern &pattern : patterns)
       if (!pattern.regex.isValid(error))
-        return step.request(flag + ": '" + pattern.text + "': " + error);
+        return step.request(flag + ": '" + pattern.text +
+                            "' is no regular expression: " + error +
+                            (StringRef(pattern.text).contains('*')
+                                 ? Twine(" (any characters are '.*')")
+                                 : Twine()));
     return success();
   }
   LogicalResult checkUsed(Step &step) {
     LogicalResult result = success();
     for (const Pattern &pattern : patterns)
-      if (!pattern.used) {
+      if (const auto *found =
+              pattern.used ? statistics.end()
+                           : llvm::find_if(statistics,
+                                           [&](const std::string &name) {
+                                             return pattern.regex.match(name);
+                                           });
+          found != statistics.end()) {
+        result = step.request(flag + ": '" + pattern.text +
+                              "' names running statistics ('" + *found +
+                              "') and no parameter; option "
+                              "batch-norm=frozen keeps these");
+      } else if (!pattern.used) {
         std::string close = closestPattern(pattern.text, names);
         result = step.request(flag + ": no parameter matches '" + pattern.text +
                               "'" + (close.empty() ? someNames() : close));
@@ -208,6 +224,7 @@ private:
   StringRef flag;
   std::vector<Pattern> patterns;
   std::vector<std::string> names; ///< that were looked at
+  llvm::SmallVector<std::string> statistics;
 };
 
 std::string labelOf(SourceOpInterface source) {
@@ -379,13 +396,19 @@ LogicalResult Step::selectParameters() {
     if (!isComputedFloat(typeOf(value).getElementType()))
       continue;
     std::optional<StringRef> original = originalOf(&op);
+    if (buffers.contains(value)) {
+      // These stay as they are: who asks for it gets it.
+      if (options.batchNorm == BatchNormMode::Frozen)
+        (void)keep.match(name);
+      for (Patterns *each : {&train, &more, &keep})
+        each->noteStatistic(name);
+      continue;
+    }
     auto isIn = [&](Patterns &patterns) {
       bool isItself = patterns.match(name);
       return (original && patterns.match(*original)) || isItself;
     };
     bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);
-    if (buffers.contains(value))
-      continue;
     SourceVerdict verdict = verdicts.lookup(value);
     std::optional<KeptWhy> why;
     if (!reached.contains(value))

@@ -87,6 +87,7 @@ private:
 
   Step &step;
   const AutodiffOptions &options;
+  bool saidGroups = false; ///< once for all norms
 };
 
 } // namespace
@@ -96,11 +97,23 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   bool local = options.batchNorm == BatchNormMode::Local;
   int64_t groups = options.microBatches * (local ? options.dataParallel : 1);
   int64_t batch = type.getDimSize(0), channels = type.getShape().back();
-  if (batch % groups != 0)
-    return step.request(prefixOf(norm) + "batch of " + Twine(batch) +
-                            " samples cannot be divided into " + Twine(groups) +
-                            " groups with BatchNorm statistics of their own",
-                        norm.getLoc());
+  if (batch % groups != 0) {
+    if (saidGroups)
+      return mlir::failure();
+    saidGroups = true;
+    std::string parts;
+    if (options.microBatches > 1)
+      parts = (Twine(options.microBatches) + " micro-batches").str();
+    if (local && options.dataParallel > 1)
+      parts += ((parts.empty() ? Twine() : Twine(" x ")) +
+                Twine(options.dataParallel) +
+                " parts of dp (option batch-norm "
+                "is local)")
+                   .str();
+    return step.request("batch of " + Twine(batch) +
+                        " samples cannot be divided into " + parts +
+                        ", of which each has BatchNorm statistics of its own");
+  }
   OpBuilder::InsertionGuard guard(step.ops);
   step.ops.setInsertionPoint(norm);
   GradientBuilder b = step.at(norm.getLoc());

@@ -26,7 +26,7 @@ void Compilation::noteUntied() {
   }
   llvm::MapVector<llvm::StringRef, std::set<llvm::StringRef>> counts;
   for (const UntiedCopy &copy : report.untied) // several nodes may read one
-    if (names.count(copy.name) || names.count(copy.original))
+    if (names.count(copy.name) && names.count(copy.original))
       counts[copy.original].insert(copy.name);
   if (counts.empty())
     return;

@@ -497,6 +497,31 @@ bool Planner::trustLess() {
   return found && found->summary.reason.empty();
 }
 
+int64_t Planner::predictedBytes() const { return peakOf(written->stages); }
+
+bool Planner::hasWithin(double share) const {
+  double most = share * static_cast<double>(*memoryLimitOf(options));
+  return llvm::any_of(attempts, [&](const Attempt &attempt) {
+    auto isWithin = [&](int64_t bytes) {
+      return static_cast<double>(bytes) <= most;
+    };
+    return attempt.summary.reason.empty() &&
+           (isWithin(peakOf(attempt.stages)) ||
+            llvm::any_of(attempt.known, [&](const Attempt::Known &known) {
+              return !known.isRejected && isWithin(known.predicted);
+            }));
+  });
+}
+
+void Planner::allowAtMost(double share) {
+  for (Attempt &attempt : attempts)
+    if (attempt.summary.reason.empty()) {
+      attempt.allowance = std::min(attempt.allowance, share);
+      if (!fits(attempt) && !takeFitting(attempt))
+        attempt.summary.reason = "predicted to take too much";
+    }
+}
+
 Attempt *Planner::smallest() {
   Attempt *found = nullptr;
   for (Attempt &attempt : attempts)

@@ -104,6 +104,12 @@ public:
   /// Of the plans that are predicted to fit the one that takes least; null
   /// where there is none.
   Attempt *smallest();
+  /// What the plan that was written was predicted to take.
+  int64_t predictedBytes() const;
+  /// Whether a plan is predicted to take at most this share of the limit; takes
+  /// of each candidate the best of these.
+  bool hasWithin(double share) const;
+  void allowAtMost(double share);
   mlir::FailureOr<Explanation> explain(llvm::StringRef name,
                                        std::string &message);
   /// Candidates that were not searched since another was cheaper, or fitted.

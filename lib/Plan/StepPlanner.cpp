@@ -18,7 +18,7 @@ static constexpr int64_t kEvery[] = {1, 2, 4};
 /// Seconds after the first rejected plan at which the search ends, where no
 /// deadline was asked for, and how many known plans are laid out then.
 static constexpr double kMaxSeconds = 60;
-static constexpr int kLateTries = 8;
+static constexpr int kLateTries = 12;
 /// The share of a deadline that the search may spend on the step as it is, if
 /// the user has set a memory limit or the machine's may bind; the rest is for
 /// kinds that hold less.
@@ -322,6 +322,14 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
     result.lowerBound = std::min(result.lowerBound, asItIs().dividedWork());
   }
   llvm::stable_sort(result.candidates, isBetter);
+  // What is predicted to cost less may have been laid out above the limit.
+  auto chosen = llvm::find_if(result.candidates, [&](CandidateSummary &each) {
+    return each.mesh == best.summary.mesh &&
+           each.microBatches == best.summary.microBatches &&
+           each.recomputeEvery == variant.every && each.zero == variant.zero;
+  });
+  if (chosen != result.candidates.end())
+    std::rotate(result.candidates.begin(), chosen, std::next(chosen));
   result.gap =
       result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
   size_t tried = result.candidates.size();
@@ -367,6 +375,9 @@ void StepPlanner::reject(int64_t laidOutBytes) {
   if (leastLaidOut == std::numeric_limits<int64_t>::max())
     firstRejection = asItIs().elapsed();
   noteLaidOut(laidOutBytes, writtenName);
+  most = std::max(most, static_cast<double>(laidOutBytes) /
+                            static_cast<double>(std::max<int64_t>(
+                                written->planner->predictedBytes(), 1)));
   compare();
   if (isLate())
     return written->planner->reject(laidOutBytes, /*searches=*/false);
@@ -395,6 +406,19 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
   if (isLate()) {
     if (++lateTries > kLateTries)
       return failure();
+    // Each is to stay further below the limit, until it would fit with as much
+    // more than is predicted as others took; the last is the smallest of all.
+    double share = 1 / (1 + (most - 1) * lateTries / (kLateTries - 1));
+    if (lateTries < kLateTries && llvm::any_of(
+                                      variants,
+                                      [&](const Variant &other) {
+                                        return other.planner->hasWithin(share);
+                                      })) {
+      for (Variant &other : variants)
+        other.planner->allowAtMost(share);
+      std::tie(variant, found) = best();
+      return write(*variant, *found, target);
+    }
     for (Variant &other : variants)
       if (Attempt *own = other.planner->smallest();
           own && own->summary.peakMemoryBytes < found->summary.peakMemoryBytes)

@@ -104,6 +104,7 @@ private:
   std::string leastLaidOutName;
   double firstRejection = 0; ///< when, in elapsed() seconds
   int lateTries = 0;         ///< plans that were laid out when it was late
+  double most = 1; ///< by which what was laid out was above its prediction
 };
 
 } // namespace kerf::plan

@@ -241,7 +241,7 @@ void Calibration::link() {
   // Each rank does the same work; slower together means that memory is shared.
   machine.ranksThatSaturateMemory =
       rounded(std::clamp(ranks * alone / together, 1.0, double(ranks)));
-  say(llvm::formatv("memory is full with {0:F2} ranks",
+  say(llvm::formatv("the memory's bandwidth is used up by {0:F2} ranks",
                     machine.ranksThatSaturateMemory)
           .str());
 }

@@ -67,8 +67,17 @@ void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
   fs::file_status status;
   if (std::error_code code = fs::status(path, status))
     throw Failure{kUsage, path + ": cannot open: " + code.message(), {}};
-  if (status.type() != fs::file_type::directory_file)
+  if (status.type() != fs::file_type::directory_file) {
+    // What exporters call the weights beside a model.
+    llvm::StringRef model = path;
+    if (model.consume_back(".data") && model.ends_with(".onnx") &&
+        fs::exists(model))
+      throw Failure{kUsage,
+                    path + ": holds the weights of a model, expected " +
+                        model.str(),
+                    {}};
     return refuseOwnJson(path);
+  }
   bool isPackage = fs::exists(path + "/manifest.json");
   if (isPackage && !takesPackages)
     throw Failure{kUsage,

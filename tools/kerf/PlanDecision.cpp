@@ -227,7 +227,7 @@ static std::string elseText(const json::Object &plan) {
     std::string text = "the runner-up, " + candidateText(c) + ", would ";
     std::string times =
         best > 0 ? llvm::formatv("{0:F2}", cost / best).str() : "";
-    if (cost <= best || times == "1.00")
+    if (cost == best || times == "1.00")
       return text + (isVolume ? "send as much" : "take as long") + fits;
     text +=
         isVolume ? "send " + formatBytes(cost) : "take " + formatSeconds(cost);

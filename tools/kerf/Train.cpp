@@ -534,6 +534,11 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   if (isNamed)
     loop.notes.push_back("the trained model goes to " + options.output +
                          " (-o FILE says where, --no-output keeps none)");
+  else if (options.output.empty() && options.safetensors.empty() &&
+           !options.noOutput)
+    loop.notes.push_back("no trained model is written: checkpoints go to " +
+                         options.checkpointDir +
+                         " (-o FILE writes the model as well)");
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   if (job.leads())

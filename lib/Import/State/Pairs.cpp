@@ -128,7 +128,8 @@ kerf::bindDecoder(ArrayRef<ModelValue> inputs, ArrayRef<StatePair> pairs,
     return llvm::find_if(inputs, [&](const auto &v) { return v.name == name; });
   };
   if (find("input_ids") == inputs.end())
-    error = "no input \"input_ids\": generation needs a decoder that takes ids";
+    error = "no input \"input_ids\": generation needs a decoder with a cache "
+            "whose ids are called that";
   else if (pairs.empty())
     error = "no output is an input of the next step: generation needs a "
             "decoder that was exported with its cache (outputs present.N.key, "

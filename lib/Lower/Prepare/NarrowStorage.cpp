@@ -1,11 +1,9 @@
 //===- NarrowStorage.cpp - products stored in 16 bits ---------------------===//
 //
-// Where memory is slow beside computing, what is computed from a product of 16
-// bits (with a bias; of a convolution also with an addend and relu) is stored
-// in 16 bits and widened where it is read. A sum with a wide tensor behind a
-// matmul, gradients of weights and what leaves the function stay wide. Asks
-// for casts to the type in which a value travels, so it comes before
-// kerf-drop-transfer-casts. Linear in the number of ops.
+// What kerf/Fusion/StoredNarrow.h finds is rounded to 16 bits where a call
+// stores it, and widened where it is read. Gradients of weights and what leaves
+// the function stay wide. Asks for casts to the type in which a value travels,
+// so it comes before kerf-drop-transfer-casts. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -16,6 +14,7 @@
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
 
+#include "kerf/Fusion/StoredNarrow.h"
 #include "kerf/Interfaces/TransferCast.h"
 
 namespace kerf {
@@ -26,31 +25,39 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static unsigned width(Value value) {
-  return typeOf(value).getElementTypeBitWidth();
-}
-
-/// Whether there is one element per column of `type`, as in a bias.
-static bool isPerColumn(Value value, RankedTensorType type) {
-  RankedTensorType own = typeOf(value);
-  return own.getRank() > 0 && type.getRank() > 0 &&
-         own.getNumElements() == type.getShape().back() &&
-         own.getShape().back() == type.getShape().back();
-}
-
-/// Whether an operand of the product is a parameter: an addend per column is
-/// then a bias. A mask on the scores of attention may be as low as f32's lowest
-/// number, and must not become infinite.
-static bool hasWeight(Operation *product) {
-  return llvm::any_of(product->getOperands(), [](Value value) {
-    Operation *op = value.getDefiningOp();
-    while (op && op->getNumOperands() == 1 &&
-           (isa<nn::CastOp>(op) || isShapeOp(op) ||
-            isa<dist::DistDialect>(op->getDialect())))
-      op = op->getOperand(0).getDefiningOp();
-    return isa_and_nonnull<SourceOpInterface>(op);
-  });
-}
+namespace {
+struct Answers : NarrowQuestions {
+  ProductKind kindOf(Operation *op) const override {
+    return isa<nn::MatmulOp>(op)              ? ProductKind::Matmul
+           : isa<nn::ConvOp>(op)              ? ProductKind::Convolution
+           : isa<nn::ConvInputGradientOp>(op) ? ProductKind::InputGradient
+                                              : ProductKind::None;
+  }
+  bool isCast(Operation *op) const override {
+    auto cast = dyn_cast<nn::CastOp>(op);
+    return cast && !isTransferCast(cast);
+  }
+  bool isSum(Operation *op) const override { return isa<nn::AddOp>(op); }
+  bool isActivation(Operation *op, ProductKind kind) const override {
+    return isa<nn::ReluOp>(op) ||
+           (isa<nn::GeluOp>(op) && cast<nn::GeluOp>(op).getTanh() &&
+            kind == ProductKind::Matmul);
+  }
+  bool isMove(Operation *op) const override {
+    return isa<nn::CastOp>(op) || isShapeOp(op) ||
+           isa<dist::DistDialect>(op->getDialect());
+  }
+  Value activationGradient(Value value) const override {
+    auto gradient = findGeluGradient(value);
+    return gradient ? gradient->result : Value();
+  }
+  bool readsAnyType(OpOperand &read) const override {
+    Operation *op = read.getOwner();
+    return isa<nn::NNDialect>(op->getDialect()) &&
+           !op->hasAttr(exec::kUpdateMark);
+  }
+};
+} // namespace
 
 /// `operand` rounded to `narrow` and widened again.
 static void roundOperand(OpOperand &operand, Type narrow) {
@@ -62,72 +69,23 @@ static void roundOperand(OpOperand &operand, Type narrow) {
   operand.set(nn::CastOp::create(builder, loc, type, there));
 }
 
-/// The last value that the library's call computes from a product, if it may be
-/// stored in 16 bits; else null. Collects the addends.
-static Value endOfCall(Operation *product,
-                       SmallVectorImpl<OpOperand *> &addends) {
-  Value result = product->getResult(0);
-  if (!result.hasOneUse())
-    return {};
-  auto widened = dyn_cast<nn::CastOp>(*result.user_begin());
-  if (!widened || isTransferCast(widened) ||
-      !typeOf(widened.getResult()).getElementType().isF32())
-    return {};
-  Value value = widened.getResult();
-  RankedTensorType type = typeOf(value);
-  auto addTo = [&](bool perColumn) {
-    auto add = value.hasOneUse() ? dyn_cast<nn::AddOp>(*value.user_begin())
-                                 : nn::AddOp();
-    if (!add || add.getResult().getType() != type)
-      return false;
-    OpOperand &other = add->getOpOperand(add.getLhs() == value ? 1 : 0);
-    if (perColumn ? !isPerColumn(other.get(), type)
-                  : other.get().getType() != type)
-      return false;
-    addends.push_back(&other);
-    value = add.getResult();
-    return true;
-  };
-  auto gradient =
-      isa<nn::MatmulOp>(product) ? findGeluGradient(value) : std::nullopt;
-  if (gradient)
-    value = gradient->result;
-  else if (!isa<nn::ConvInputGradientOp>(product) && hasWeight(product))
-    addTo(/*perColumn=*/true);
-  // Sums of transformers' blocks stay wide, as they are without rounding.
-  if (!gradient && !isa<nn::ConvInputGradientOp>(product) &&
-      addTo(/*perColumn=*/false) && isa<nn::MatmulOp>(product))
-    return {};
-  if (value.hasOneUse() && !gradient && !isa<nn::ConvInputGradientOp>(product))
-    if (Operation *user = *value.user_begin();
-        isa<nn::ReluOp>(user) ||
-        (isa<nn::GeluOp>(user) && cast<nn::GeluOp>(user).getTanh() &&
-         isa<nn::MatmulOp>(product)))
-      value = user->getResult(0);
-  bool inside = llvm::all_of(value.getUsers(), [](Operation *user) {
-    return isa<nn::NNDialect>(user->getDialect()) &&
-           !user->hasAttr(exec::kUpdateMark);
-  });
-  return inside && !value.use_empty() ? value : Value();
-}
-
 static void storeNarrow(func::FuncOp function) {
+  Answers answers;
   SmallVector<Operation *> products;
   for (Operation &op : function.getBody().front())
-    if (isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp>(op) &&
-        width(op.getResult(0)) == 16)
+    if (answers.kindOf(&op) != ProductKind::None)
       products.push_back(&op);
   for (Operation *op : products) {
-    SmallVector<OpOperand *> addends;
-    Value value = endOfCall(op, addends);
+    StoredNarrow stored = findStoredNarrow(op, answers);
+    Value value = stored.end;
     if (!value)
       continue;
-    if (value.getDefiningOp() == *op->getResult(0).user_begin()) {
+    if (stored.isProduct) {
       op->setAttr(exec::kStoredMark, UnitAttr::get(op->getContext()));
       continue; // it is in 16 bits
     }
     Type narrow = typeOf(op->getResult(0)).getElementType();
-    for (OpOperand *addend : addends)
+    for (OpOperand *addend : stored.addends)
       roundOperand(*addend, narrow);
     dist::ReplacingBuilder builder(value.getDefiningOp());
     builder.setInsertionPointAfterValue(value);

@@ -1,10 +1,12 @@
 //===- FusionAnswers.cpp - planning's answers about kernels ---------------===//
 #include "FusionAnswers.h"
 #include "../Model/Terminator.h"
+#include "../Recompute/Blocks.h"
 
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Fusion/Reductions.h"
+#include "kerf/Fusion/StoredNarrow.h"
 
 #include "mlir/Interfaces/CallInterfaces.h"
 #include "llvm/ADT/BitVector.h"
@@ -78,6 +80,64 @@ kerf::plan::findConstants(func::FuncOp function,
 }
 
 namespace {
+/// Of the functions of one number that calls compute nothing more is known than
+/// that some call does.
+class Narrow : public NarrowQuestions {
+public:
+  explicit Narrow(llvm::function_ref<bool(OpOperand &)> moves) : moves(moves) {}
+
+  ProductKind kindOf(Operation *op) const override {
+    if (libraryWorkOf(op) != LibraryWork::Product)
+      return ProductKind::None;
+    if (costClassOf(op) == CostClass::Matmul)
+      return ProductKind::Matmul;
+    return isBackward(op) ? ProductKind::InputGradient
+                          : ProductKind::Convolution;
+  }
+  bool isCast(Operation *op) const override {
+    return isFloatCast(op) && !moves(op->getOpOperand(0));
+  }
+  bool isSum(Operation *op) const override {
+    auto ruled = dyn_cast<ShardingRuleInterface>(op);
+    return ruled && libraryWorkOf(op) == LibraryWork::Epilogue &&
+           op->getNumOperands() == 2 &&
+           llvm::any_of(
+               ruled.getShardingRule().linearGroups,
+               [](ArrayRef<unsigned> group) { return group.size() == 2; });
+  }
+  bool isActivation(Operation *op, ProductKind) const override {
+    return libraryWorkOf(op) == LibraryWork::Epilogue &&
+           op->getNumOperands() == 1 && !movesOrCasts(op);
+  }
+  bool isMove(Operation *op) const override {
+    return movesOrCasts(op) || isa<dist::DistDialect>(op->getDialect());
+  }
+  Value activationGradient(Value) const override { return {}; }
+  bool readsAnyType(OpOperand &read) const override {
+    Operation *op = read.getOwner();
+    return isa<OpCostInterface>(op) && !isTerminator(op) &&
+           !isa<dist::DistDialect>(op->getDialect()) &&
+           dist::getPhase(op) != dist::Phase::Update && !moves(read);
+  }
+
+private:
+  llvm::function_ref<bool(OpOperand &)> moves;
+};
+} // namespace
+
+DenseSet<Value>
+kerf::plan::findStoredNarrow(func::FuncOp function,
+                             llvm::function_ref<bool(OpOperand &)> moves) {
+  Narrow questions(moves);
+  DenseSet<Value> ends;
+  for (Operation &op : function.getBody().front())
+    if (StoredNarrow stored = kerf::findStoredNarrow(&op, questions);
+        stored.end)
+      ends.insert(stored.isProduct ? op.getResult(0) : stored.end);
+  return ends;
+}
+
+namespace {
 class Answers : public FusionQuestions {
 public:
   Answers(Block &block, const FunctionQuestions &function);
@@ -109,6 +169,8 @@ public:
   /// round a value that it has computed.
   bool takesIn(Operation *anchor, OpOperand &read) const override {
     Operation *next = read.getOwner();
+    if (function.endsCall(memoryOf(read.get())))
+      return false;
     auto bitsOf = [](Value value) {
       return getElementTypeOrSelf(value).getIntOrFloatBitWidth();
     };

@@ -42,6 +42,13 @@ llvm::DenseSet<mlir::Operation *>
 findConstants(mlir::func::FuncOp function,
               llvm::function_ref<bool(mlir::OpOperand &)> moves);
 
+/// The values with which the calls of a function end in 16 bits, on a device
+/// whose memory is slow beside computing: the product, or what is computed
+/// behind it. `moves` as above.
+llvm::DenseSet<mlir::Value>
+findStoredNarrow(mlir::func::FuncOp function,
+                 llvm::function_ref<bool(mlir::OpOperand &)> moves);
+
 /// The questions about the ops of one function of a stage.
 struct FunctionQuestions {
   /// Whether the op is computed in the function.
@@ -53,6 +60,8 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::Value)> isKept;
   /// Whether a collective or a slice stands between a value and its use.
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
+  /// Whether a call ends with the value, stored in 16 bits (StoredNarrow.h).
+  llvm::function_ref<bool(mlir::Value)> endsCall;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
 };

@@ -104,6 +104,8 @@ void StageMemory::findViews() {
   auto isMoved = [&](OpOperand &use) { return moves(use); };
   Block &block = function.getBody().front();
   views = Views(block, {isViewOp, isMoved, areTogether});
+  if (graph.storesNarrow())
+    endsCall = findStoredNarrow(function, isMoved);
   for (Operation &op : block)
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)
@@ -122,17 +124,16 @@ void StageMemory::formGroups() {
     auto isMoved = [&](OpOperand &use) {
       return !isAssignTarget(use) && moves(use);
     };
-    auto bytes = [&](Value value) {
-      return graph.sharedBytes(solution, value);
-    };
+    auto bytes = [&](Value value) { return heldBytes(value); };
     auto elements = [&](Value value) {
-      auto type = tensorType(value);
-      return bytes(value) / elementBytes(type);
+      return graph.sharedBytes(solution, value) /
+             elementBytes(tensorType(value));
     };
+    auto endsHere = [&](Value value) { return endsCall.contains(value); };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
-    orders[which].form(
-        function.getBody().front(),
-        {isInPart, views, isKnown, isInSlot, isMoved, elements, bytes});
+    orders[which].form(function.getBody().front(),
+                       {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
+                        elements, bytes});
   }
 }
 
@@ -191,7 +192,7 @@ void StageMemory::chooseKept() {
       return isa<dist::AccumulateOp>(op) ? !isSum(op) : movesOrCasts(op);
     };
     auto bytes = [&](Value value) -> int64_t {
-      return known.contains(value) ? 0 : graph.sharedBytes(solution, value);
+      return known.contains(value) ? 0 : heldBytes(value);
     };
     KeptProblem problem{SmallVector<Value>(needed[which].getArrayRef()), isFree,
                         canRepeat, bytes};
@@ -199,7 +200,7 @@ void StageMemory::chooseKept() {
       Kept &own = kept[rootOf(value)];
       own.which = which;
       if (known.insert(value).second)
-        own.bytes += graph.sharedBytes(solution, value);
+        own.bytes += heldBytes(value);
     }
   }
 }
@@ -264,9 +265,8 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
   auto diesHere = [&](Value root) {
     Operation *maker = root.getDefiningOp();
     return !isa<SourceOpInterface>(maker) && !isConstant(maker) &&
-           isHere(maker) && !kept.count(root) &&
-           graph.sharedBytes(solution, root) == bytes && isLast(root) &&
-           llvm::all_of(aliases.lookup(root), isLast);
+           isHere(maker) && !kept.count(root) && heldBytes(root) == bytes &&
+           isLast(root) && llvm::all_of(aliases.lookup(root), isLast);
   };
   auto mayShare = [&](unsigned number) {
     CostClass kind = classOf(def);
@@ -348,7 +348,7 @@ void StageMemory::addValue(Value value) {
   if (def && !isSource &&
       (isView(def) || isWrittenInPlace(cast<OpResult>(value))))
     return;
-  int64_t bytes = graph.sharedBytes(solution, value);
+  int64_t bytes = heldBytes(value);
   bool isGradient = false;
   SmallVector<int64_t, 4> first(functions.count()), last(functions.count());
   SmallVector<bool, 4> used(functions.count(), false), isCalled = used;

@@ -23,6 +23,9 @@ inline int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+/// Of an element that a call stores in 16 bits.
+inline constexpr int64_t kNarrowBytes = 2;
+
 /// Instants between two groups.
 inline constexpr int64_t kTicks = 16;
 
@@ -75,6 +78,14 @@ private:
     return map.placeOf(op) / map.stages;
   }
   CostClass classOf(mlir::Operation *op) const;
+  /// The bytes that a value takes where it lies.
+  int64_t heldBytes(mlir::Value value) const {
+    int64_t bytes = graph.sharedBytes(solution, value);
+    return endsCall.contains(value) &&
+                   elementBytes(tensorType(value)) > kNarrowBytes
+               ? bytes / elementBytes(tensorType(value)) * kNarrowBytes
+               : bytes;
+  }
   bool isView(mlir::Operation *op) const { return views.contains(op); }
   bool isConstant(mlir::Operation *op) const { return constants.contains(op); }
   mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
@@ -147,6 +158,7 @@ private:
   int64_t stage;
   const llvm::DenseSet<mlir::Operation *> &constants;      ///< and sources
   const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums; ///< StageBytes.h
+  llvm::DenseSet<mlir::Value> endsCall; ///< what calls store in 16 bits
   const StageFunctions functions;
   bool isWhole;                        ///< all is one function
   std::optional<StageFunction> joined; ///< one function with the update

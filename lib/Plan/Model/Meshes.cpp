@@ -307,13 +307,17 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   }
   if (set.candidates.empty()) {
     set.error = "option schedule: interleaved takes a multiple of the " +
-                std::to_string(*fixedStages) + " stages as micro-batches, " +
-                (options.microBatches
-                     ? "option " + options.microBatchesOption + " is " +
-                           std::to_string(*options.microBatches)
-                     : "of which none divides the batch" +
-                           (canMicroBatch ? " of " + std::to_string(batchSize)
-                                          : std::string()));
+                std::to_string(*fixedStages) + " stages as micro-batches";
+    if (options.microBatches)
+      set.error += ", option " + options.microBatchesOption + " is " +
+                   std::to_string(*options.microBatches);
+    else if (canMicroBatch)
+      set.error +=
+          ", of which none divides the batch of " + std::to_string(batchSize);
+    else
+      set.error += ", and none is looked at" +
+                   (whyNot.empty() ? "" : ": " + whyNot) + "\nnote: option " +
+                   options.microBatchesOption + "=M asks for them";
     return set;
   }
   if (options.zero != Zero::None)

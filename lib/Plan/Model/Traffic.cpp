@@ -26,13 +26,14 @@ Traffic::Traffic(func::FuncOp function) {
   auto isHere = [](Operation *) { return true; };
   auto isConstant = [&](Operation *op) { return atLoad.contains(op); };
   auto isKept = [](Value) { return false; };
+  auto endsCall = [](Value) { return false; };
   auto elements = [](Value value) {
     return tensorType(value).getNumElements();
   };
   auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
   FunctionOrder order;
-  order.form(block,
-             {isHere, views, isConstant, isKept, isMoved, elements, bytes});
+  order.form(block, {isHere, views, isConstant, isKept, isMoved, endsCall,
+                     elements, bytes});
 
   // The first op of its group; an op that is in none is one by itself.
   auto firstOf = [&](Operation *op) {

@@ -1,0 +1,84 @@
+//===- StoredNarrow.cpp - products stored in 16 bits ----------------------===//
+#include "kerf/Fusion/StoredNarrow.h"
+
+#include "kerf/Interfaces/AnyOp.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Whether there is one element per column of `type`, as in a bias.
+static bool isPerColumn(Value value, RankedTensorType type) {
+  RankedTensorType own = typeOf(value);
+  return own.getRank() > 0 && type.getRank() > 0 &&
+         own.getNumElements() == type.getShape().back() &&
+         own.getShape().back() == type.getShape().back();
+}
+
+/// Whether an operand of the product is a parameter: an addend per column is
+/// then a bias. A mask on the scores of attention may be as low as f32's lowest
+/// number, and must not become infinite.
+static bool hasWeight(Operation *product, const NarrowQuestions &questions) {
+  return llvm::any_of(product->getOperands(), [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op && op->getNumOperands() == 1 && questions.isMove(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<SourceOpInterface>(op);
+  });
+}
+
+StoredNarrow kerf::findStoredNarrow(Operation *product,
+                                    const NarrowQuestions &questions) {
+  ProductKind kind = questions.kindOf(product);
+  if (kind == ProductKind::None || product->getNumResults() != 1)
+    return {};
+  Value result = product->getResult(0);
+  if (typeOf(result).getElementTypeBitWidth() != 16 || !result.hasOneUse())
+    return {};
+  Operation *widened = *result.user_begin();
+  if (!questions.isCast(widened) ||
+      !typeOf(widened->getResult(0)).getElementType().isF32())
+    return {};
+  StoredNarrow stored;
+  Value value = widened->getResult(0);
+  RankedTensorType type = typeOf(value);
+  auto addTo = [&](bool perColumn) {
+    Operation *add = value.hasOneUse() ? *value.user_begin() : nullptr;
+    if (!add || !questions.isSum(add) || add->getResult(0).getType() != type)
+      return false;
+    OpOperand &other = add->getOpOperand(add->getOperand(0) == value ? 1 : 0);
+    if (perColumn ? !isPerColumn(other.get(), type)
+                  : other.get().getType() != type)
+      return false;
+    stored.addends.push_back(&other);
+    value = add->getResult(0);
+    return true;
+  };
+  Value gradient = kind == ProductKind::Matmul
+                       ? questions.activationGradient(value)
+                       : Value();
+  if (gradient)
+    value = gradient;
+  bool isForward = !gradient && kind != ProductKind::InputGradient;
+  if (isForward && hasWeight(product, questions))
+    addTo(/*perColumn=*/true);
+  // Sums of transformers' blocks stay wide, as they are without rounding.
+  if (isForward && addTo(/*perColumn=*/false) && kind == ProductKind::Matmul)
+    return {};
+  if (isForward && value.hasOneUse())
+    if (Operation *user = *value.user_begin();
+        questions.isActivation(user, kind))
+      value = user->getResult(0);
+  if (value.use_empty() || !llvm::all_of(value.getUses(), [&](OpOperand &read) {
+        return questions.readsAnyType(read);
+      }))
+    return {};
+  stored.end = value;
+  stored.isProduct = value.getDefiningOp() == widened;
+  return stored;
+}

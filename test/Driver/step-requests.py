@@ -1,0 +1,40 @@
+# What a user asks of a training step with BatchNorm, and what its answer names: the flag and the reason, once.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+checks = Checks()
+MODEL = f"{sys.argv[2]}/training/conv-batch-norm/model.onnx"
+STEP = ["plan", MODEL, "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd"]
+
+# Statistics of parts of a batch that does not divide: one line for all norms.
+for flags, parts in ((["--devices=2", "--mesh=pp=2", "--micro-batches=3"], "3 micro-batches"),
+                     (["--devices=3", "--mesh=dp=3", "--batch-norm=local"], "3 parts of dp \\(--batch-norm is local\\)")):
+    expect_error(checks, f"{flags}", [*STEP, *flags], 2, [f"batch of 16 samples cannot be divided into {parts}, of which each has BatchNorm"])
+    result = kerf(*STEP, *flags)
+    checks.expect(f"{flags}: said once", result.stderr.count("error:") == 1, result.stderr)
+
+# An interleaved schedule finds no micro-batches: why, and what asks for them.
+expect_error(checks, "interleaved", [*STEP, "--devices=2", "--mesh=pp=2", "--schedule=interleaved"], 2,
+             ["of the 2 stages as micro-batches, and none is looked at: .*over the batch", "note: --micro-batches=M asks for them"])
+expect_error(checks, "interleaved, of a batch", ["plan", f"{sys.argv[2]}/models/gpt2-small/model.onnx", "--dim=batch=3", *STEP[3:], "--devices=2", "--mesh=pp=2",
+                                                 "--schedule=interleaved"], 2, ["of which none divides the batch of 3"])
+
+# Patterns: statistics are no parameters, and a pattern is none of file names.
+result = kerf("plan", MODEL, "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--frozen=.*running.*")
+checks.expect("frozen statistics", result.returncode == 2 and "names running statistics" in result.stderr and "--batch-norm=frozen keeps these" in result.stderr, result.stderr)
+expect_error(checks, "a glob", [*STEP, "--frozen=*"], 2, ["'\\*' is no regular expression: .* \\(any characters are '\\.\\*'\\)"])
+gpt2 = ["plan", f"{sys.argv[2]}/models/gpt2-small/model.onnx", "--dim=batch=4", *STEP[3:]]
+expect_error(checks, "a glob of a layer", [*gpt2, "--frozen=model.transformer.h.1*"], 2,
+             ["no parameter matches 'model.transformer.h.1\\*': it is a regular expression, .* 'model.transformer.h.1\\.\\*'"])
+
+# The file beside a model is not the model.
+(OUT / "model.onnx").write_bytes(b"")
+(OUT / "model.onnx.data").write_bytes(b"\0" * 64)
+expect_error(checks, "the weights' file", ["inspect", OUT / "model.onnx.data"], 2, ["model.onnx.data: holds the weights of a model, expected .*model.onnx\n"])
+checks.finish()
