@@ -16,7 +16,7 @@
 // TARGET: error: option loss: target 'x' is f32 4x5, expected f32 4x6
 // NOMATCH: error: option frozen: no parameter matches 'u.*'
 // NOTHING: error: nothing to train: the loss depends on no float parameter that option trainable and option frozen leave
-// REGEX: error: option trainable: '(': parentheses not balanced
+// REGEX: error: option trainable: '(' is no regular expression: parentheses not balanced
 // Both are named, where they are.
 // MISSING: error: {{.*}}second: 'nn.scatter_add' has no gradient
 // MISSING: error: {{.*}}first: 'nn.scatter_add' has no gradient

@@ -59,5 +59,5 @@ conv = INPUTS / "training/conv-batch-norm"
 expect_error(checks, "local statistics", [
     "train", conv / "model.onnx", "--batch-size=16", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--steps=1",
     f"--data={conv / 'data.npz'}", "--batch-norm=local", "--devices=cpu:3", "--mesh=dp=3"], 2,
-    ["batch of 16 samples cannot be divided into 3 groups"])
+    ["batch of 16 samples cannot be divided into 3 parts of dp"])
 checks.finish()

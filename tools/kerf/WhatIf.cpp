@@ -192,18 +192,20 @@ struct Answer {
   json::Object plan;  ///< plan.json; empty where there is none
   std::string reason; ///< why there is none
   std::vector<std::string> messages, notes;
+  bool isInterrupted = false; ///< by a signal, before there was a plan
 };
 } // namespace
 
 static Answer planCase(const Case &one) {
   if (!one.reason.empty())
-    return {one.text, {}, one.reason, {}, {}};
+    return {one.text, {}, one.reason, {}, {}, false};
   CompilationOptions compile = shapesAlone(one.options);
   Progress progress(one.options, compile);
   Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runUntil("lower");
-  // A change that cannot be planned is a row as well: the others go on.
-  bool isRow = outcome == Outcome::NoPlan ||
+  // A change that cannot be planned is a row as well: the others go on, and
+  // those that were planned are not lost where a signal ends the rest.
+  bool isRow = outcome == Outcome::NoPlan || outcome == Outcome::Interrupted ||
                (!one.text.empty() && (outcome == Outcome::WrongUsage ||
                                       outcome == Outcome::ModelRefused));
   if (outcome != Outcome::Fine && !isRow)
@@ -211,6 +213,7 @@ static Answer planCase(const Case &one) {
   Answer answer;
   answer.text = one.text.empty() ? "as asked" : one.text;
   answer.messages = compilation.messages();
+  answer.isInterrupted = outcome == Outcome::Interrupted;
   if (outcome == Outcome::Fine) {
     answer.plan = compilation.getPlanJson();
     answer.notes = notesOf(compilation, one.options);
@@ -323,6 +326,10 @@ int kerf::tool::planWhatIf(const Options &options) {
            "memory: laid out on the fullest device; gap: to the proven bound\n";
   }
   llvm::outs().flush();
+  if (llvm::any_of(answers, [](const Answer &answer) {
+        return answer.isInterrupted;
+      }))
+    return static_cast<int>(Outcome::Interrupted);
   if (asked.reason.empty())
     return kFine;
   throw Failure{kNoPlan, "", asked.messages};
