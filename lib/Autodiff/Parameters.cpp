@@ -168,6 +168,14 @@ public:
         found = pattern.used = true;
     return found;
   }
+  /// What reports call a part of a parameter, which is one by itself.
+  bool matchPart(StringRef name) {
+    bool found = false;
+    for (Pattern &pattern : patterns)
+      if (pattern.text == name)
+        found = pattern.used = true;
+    return found;
+  }
   bool empty() const { return patterns.empty(); }
   void noteStatistic(StringRef name) { statistics.push_back(name.str()); }
   LogicalResult checkSyntax(Step &step) {
@@ -406,6 +414,9 @@ LogicalResult Step::selectParameters() {
     }
     auto isIn = [&](Patterns &patterns) {
       bool isItself = patterns.match(name);
+      std::string part = labelOf(source); // "w@0,64" of w
+      if (part != name && patterns.matchPart(part))
+        return true;
       return (original && patterns.match(*original)) || isItself;
     };
     bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);

@@ -63,9 +63,13 @@ const DataArray *findArray(const DataSet &data, const DataInput &input) {
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
                   ", ", whoExpects(input), shapeString(input.shape),
                   ", the same in every step: it has no dimension of samples"));
+  // One-hot labels.
+  bool isVectors = input.isLabels && input.dtype == KERF_I64 &&
+                   it->shape.size() == input.shape.size() + 1;
   if (!fits)
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
-                  ", ", whoExpects(input), samplesText(input), " (N samples)"));
+                  ", ", whoExpects(input), samplesText(input), " (N samples",
+                  isVectors ? ", each the number of its class)" : ")"));
   return &*it;
 }
 

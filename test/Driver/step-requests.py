@@ -33,6 +33,11 @@ gpt2 = ["plan", f"{sys.argv[2]}/models/gpt2-small/model.onnx", "--dim=batch=4", 
 expect_error(checks, "a glob of a layer", [*gpt2, "--frozen=model.transformer.h.1*"], 2,
              ["no parameter matches 'model.transformer.h.1\\*': it is a regular expression, .* 'model.transformer.h.1\\.\\*'"])
 
+# A part of a parameter is one by itself, by the name that is printed.
+PART = "model.transformer.h.0.attn.c_attn.weight@0,64"
+text = kerf(*gpt2, f"--frozen={PART}").stdout
+checks.expect("a part alone", f"kept      1, frozen: {PART}\n" in text, text[-600:])
+
 # The file beside a model is not the model.
 (OUT / "model.onnx").write_bytes(b"")
 (OUT / "model.onnx.data").write_bytes(b"\0" * 64)

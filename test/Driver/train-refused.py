@@ -84,7 +84,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("loss-output", {"--loss": "cross_entropy(nobody,labels)"}, 2, ["nobody", "logits"]),
     ("loss-not-scalar", {"--loss": "logits"}, 2, ["logits", "16x8|scalar"]),
     ("loss-shapes", {"--loss": "mse(logits,labels)"}, 2, ["labels", "160", "16x8|Nx8"]),
-    ("labels-wrong-shape", saved("wide.npz", labels=np.zeros((160, 2), np.int64)), 2, [r"labels \"labels\" expect N\b", "160x2"]),
+    ("labels-wrong-shape", saved("wide.npz", labels=np.zeros((160, 2), np.int64)), 2, [r"labels \"labels\" expect N \(N samples, each the number of its class\)", "160x2"]),
     ("optimizer-unknown", {"--optimizer": "lion"}, 2, ["lion", "adamw"]),
     ("optimizer-key", {"--optimizer": "sgd,rate=1"}, 2, ["rate"]),
     ("optimizer-key-twice", {"--optimizer": "sgd,lr=0.1,lr=0.2"}, 2, ["lr is given twice"]),

@@ -6,13 +6,16 @@
 import json
 import pathlib
 import re
+import signal
+import subprocess
 import sys
+import time
 
 import onnx
 from onnx import TensorProto, helper
 
 sys.path.insert(0, sys.argv[2])
-from kerf_tests import Checks, expect_error, fresh_folder, kerf
+from kerf_tests import Checks, expect_error, fresh_folder, kerf, takes_interrupts
 
 OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models"
 MLP, GPT = MODELS / "mlp/model.onnx", MODELS / "gpt2-small/model.onnx"
@@ -97,4 +100,16 @@ sized = kerf("plan", MODELS / "mlp/model.onnx", "--dim", "batch=64", "--machine=
 checks.expect("devices that the machine has not", sized.returncode == 0 and re.search(r"devices=16 +- .*has 8 devices", sized.stdout)
               and re.search(r"batch=128 +x=8", sized.stdout), sized)
 expect_error(checks, "open dimensions", ["plan", MODELS / "decoder-small/model.onnx", "--cache-length=16", "--what-if=nothing=1"], 2, ["expected memory, devices, machine"])
+# A signal ends what is being planned; the rows before it are not lost.
+with open(OUT / "stdout", "wb") as stdout, open(OUT / "stderr", "wb") as stderr:
+    process = subprocess.Popen(["kerf", "plan", f"{sys.argv[2]}/models/resnet-small/model.onnx", "--dim=batch=8", "--devices=2", "--machine=h100-8", "--train",
+                                "--loss=cross_entropy(logits,labels)", "--optimizer=adamw", "--what-if=memory=400KiB", "--note-after=1"],
+                               stdout=stdout, stderr=stderr, preexec_fn=takes_interrupts)
+end = time.monotonic() + 100
+while time.monotonic() < end and "note: planning" not in (OUT / "stderr").read_text() and process.poll() is None:
+    time.sleep(0.05)
+process.send_signal(signal.SIGINT)
+code, text = process.wait(timeout=300), (OUT / "stdout").read_text()
+checks.expect("interrupted", code == 130 and re.search(r"^  as asked +x=2 .*%$", text, re.M) and re.search(r"^  memory=400KiB +- .*planning was ended", text, re.M),
+              f"{code} {text} {(OUT / 'stderr').read_text()}")
 checks.finish()

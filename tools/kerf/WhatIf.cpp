@@ -326,9 +326,8 @@ int kerf::tool::planWhatIf(const Options &options) {
            "memory: laid out on the fullest device; gap: to the proven bound\n";
   }
   llvm::outs().flush();
-  if (llvm::any_of(answers, [](const Answer &answer) {
-        return answer.isInterrupted;
-      }))
+  if (llvm::any_of(answers,
+                   [](const Answer &answer) { return answer.isInterrupted; }))
     return static_cast<int>(Outcome::Interrupted);
   if (asked.reason.empty())
     return kFine;
