@@ -118,6 +118,10 @@ text = runner_up("unknown", {**other, "status": "unknown", "reason": "not search
 checks.expect("none is known", "\nelse      no plan is known of another mesh\n" in text, text)
 text = runner_up("same", {**other, "mesh": first["mesh"], "micro_batches": 32})
 checks.expect("no other mesh was tried", "\nelse      there is no plan with another number of micro-batches, and no other mesh was looked at\n" in text, text)
+for name, mesh in (("named", "x=2"), ("renamed", "dp=2")):
+    plan(name, f"--mesh={mesh}", "--devices=2")
+result = kerf("report", OUT / "named.json", "--diff", OUT / "renamed.json")
+checks.expect("axes of other names", re.search(r"^values: (\d+) against \1, 0 of both are cut otherwise \(dp taken for x\)$", result.stdout, re.M), result.stdout)
 result = kerf("plan", f"{sys.argv[2]}/models/mlp/model.onnx", "--dim=batch=8", "--machine=pcie-8", "--objective=volume", "-q", "-o", OUT / "other.json")
 result = kerf("report", OUT / "searched.json", "--diff", OUT / "other.json")
 checks.expect("diff of unlike plans", re.search(r"of different models, it seems: of \d+ and 6 parameters 0 have one name\n", result.stdout)

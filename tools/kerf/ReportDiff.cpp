@@ -221,6 +221,63 @@ std::string objectiveOf(const Document &document) {
   return isVolume ? formatBytes(cost) : formatSeconds(cost);
 }
 
+/// The axes of a mesh that cut, in order: name and size.
+std::vector<std::pair<std::string, int64_t>> axesOf(const Document &document) {
+  std::vector<std::pair<std::string, int64_t>> axes;
+  const json::Object *mesh = document.root.getObject("mesh");
+  if (const json::Array *order = document.root.getArray("mesh_axes"))
+    for (const json::Value &axis : *order) {
+      std::string name = axis.getAsString().value_or("").str();
+      if (auto size = int64_t(numberAt(mesh, {name})); size > 1)
+        axes.emplace_back(name, size);
+    }
+  return axes;
+}
+
+/// Where the second mesh has the sizes of the first under other names, what its
+/// axes are called there; empty: the names are the same, or the sizes are not.
+/// Stages are no axis of shardings.
+std::map<std::string, std::string> namesInFirst(const Document &a,
+                                                const Document &b) {
+  auto first = axesOf(a), second = axesOf(b);
+  std::map<std::string, std::string> names;
+  if (first.size() != second.size())
+    return {};
+  for (const auto &[one, other] : llvm::zip_equal(first, second)) {
+    if (one.second != other.second || (one.first == "pp") != (other.first == "pp"))
+      return {};
+    if (one.first == other.first)
+      continue;
+    if (llvm::any_of(first, [&, &wanted = other](const auto &axis) {
+          return axis.first == wanted.first;
+        }))
+      return {}; // that means something in the first
+    names[other.first] = one.first;
+  }
+  return names;
+}
+
+/// `{"dp"}, {}` with other names of axes.
+std::string renamed(const std::string &sharding,
+                    const std::map<std::string, std::string> &names) {
+  std::string text;
+  for (size_t at = 0; at < sharding.size();) {
+    size_t end = sharding[at] == '"' ? sharding.find('"', at + 1)
+                                     : std::string::npos;
+    if (end == std::string::npos) {
+      text += sharding[at++];
+      continue;
+    }
+    auto name = names.find(sharding.substr(at + 1, end - at - 1));
+    text += "\"" +
+            (name == names.end() ? sharding.substr(at + 1, end - at - 1)
+                                 : name->second) +
+            "\"";
+    at = end + 1;
+  }
+  return text;
+}
+
 } // namespace
 
 void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
@@ -341,13 +398,18 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   if (!a.isPlan() || !b.isPlan())
     return;
   auto before = shardingsOf(a), after = shardingsOf(b);
+  auto names = namesInFirst(a, b);
+  std::string same;
+  for (const auto &[second, first] : names)
+    same += (same.empty() ? " (" : ", ") + second + " taken for " + first;
   std::vector<std::pair<std::string, std::string>> differing;
   for (const auto &[name, sharding] : before)
     if (auto other = after.find(name);
-        other != after.end() && other->second != sharding)
+        other != after.end() && renamed(other->second, names) != sharding)
       differing.push_back({name, sharding + " against " + other->second});
   out << "\nvalues: " << before.size() << " against " << after.size() << ", "
-      << differing.size() << " of both are cut otherwise\n";
+      << differing.size() << " of both are cut otherwise"
+      << (same.empty() ? "" : same + ")") << "\n";
   // By name, those of layers together; or by how they are cut, by number.
   rows.clear();
   std::map<std::string, std::pair<int64_t, std::string>> kindOfCut;
