@@ -244,7 +244,8 @@ std::map<std::string, std::string> namesInFirst(const Document &a,
   if (first.size() != second.size())
     return {};
   for (const auto &[one, other] : llvm::zip_equal(first, second)) {
-    if (one.second != other.second || (one.first == "pp") != (other.first == "pp"))
+    if (one.second != other.second ||
+        (one.first == "pp") != (other.first == "pp"))
       return {};
     if (one.first == other.first)
       continue;
@@ -262,8 +263,8 @@ std::string renamed(const std::string &sharding,
                     const std::map<std::string, std::string> &names) {
   std::string text;
   for (size_t at = 0; at < sharding.size();) {
-    size_t end = sharding[at] == '"' ? sharding.find('"', at + 1)
-                                     : std::string::npos;
+    size_t end =
+        sharding[at] == '"' ? sharding.find('"', at + 1) : std::string::npos;
     if (end == std::string::npos) {
       text += sharding[at++];
       continue;
