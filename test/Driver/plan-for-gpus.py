@@ -36,4 +36,10 @@ result = kerf("plan", MODEL, *TRAIN, "--machine=h100-8", "--devices=2", "--what-
 checks.expect("and a case of --what-if", result.returncode == 0 and "describes ranks" not in result.stdout, result.stdout[-400:] + result.stderr)
 result = kerf("compile", MODEL, "--dim=batch=16", "--machine=h100-8", "--devices=2", "-o", OUT / "two.kerf")
 checks.expect("what is compiled is for ranks", result.returncode == 0 and "runs on ranks of a CPU" in result.stderr, result.stderr)
+
+# GPUs store products of 16 bits in 16 bits: so many bytes are predicted, above 10 MB.
+for flags in (["--devices=1"], ["--devices=2", "--mesh=pp=2", "--micro-batches=4"]):
+    narrow = plan("--dim=batch=4096", "--machine=h100-8", "--precision=bf16", *flags)
+    ratios = [device["predicted"]["peak"] / device["peak"] for device in laid_out(narrow)]
+    checks.expect(f"{flags}: what is predicted is laid out", all(0.98 <= ratio <= 1.02 for ratio in ratios), ratios)
 checks.finish()

@@ -33,6 +33,15 @@ LibraryWork kerf::plan::libraryWorkOf(Operation *op) {
   return costed ? costed.getLibraryWork() : LibraryWork::None;
 }
 
+/// Whether the op adds its two operands.
+static bool addsOperands(Operation *op) {
+  auto ruled = dyn_cast<ShardingRuleInterface>(op);
+  return ruled && op->getNumOperands() == 2 &&
+         llvm::any_of(
+             ruled.getShardingRule().linearGroups,
+             [](ArrayRef<unsigned> group) { return group.size() == 2; });
+}
+
 bool kerf::plan::isUpdate(Operation *op) {
   return isa<dist::AccumulateOp>(op) ||
          (op->getNumResults() > 0 &&
@@ -98,12 +107,7 @@ public:
     return isFloatCast(op) && !moves(op->getOpOperand(0));
   }
   bool isSum(Operation *op) const override {
-    auto ruled = dyn_cast<ShardingRuleInterface>(op);
-    return ruled && libraryWorkOf(op) == LibraryWork::Epilogue &&
-           op->getNumOperands() == 2 &&
-           llvm::any_of(
-               ruled.getShardingRule().linearGroups,
-               [](ArrayRef<unsigned> group) { return group.size() == 2; });
+    return libraryWorkOf(op) == LibraryWork::Epilogue && addsOperands(op);
   }
   bool isActivation(Operation *op, ProductKind) const override {
     return libraryWorkOf(op) == LibraryWork::Epilogue &&
@@ -210,13 +214,9 @@ public:
   /// Whether `read`, alone, is added to another value of its type.
   bool addsTo(OpOperand &read) const {
     Operation *next = read.getOwner();
-    auto ruled = dyn_cast<ShardingRuleInterface>(next);
-    return ruled && read.get().hasOneUse() && next->getNumOperands() == 2 &&
+    return addsOperands(next) && read.get().hasOneUse() &&
            next->getOperand(0) != next->getOperand(1) &&
-           next->getOperand(0).getType() == next->getOperand(1).getType() &&
-           llvm::any_of(
-               ruled.getShardingRule().linearGroups,
-               [](ArrayRef<unsigned> group) { return group.size() == 2; });
+           next->getOperand(0).getType() == next->getOperand(1).getType();
   }
 
   /// Whether a product can write its result where `move` (a transpose, reshape
