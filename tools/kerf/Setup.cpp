@@ -142,8 +142,10 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
   result.precision = *autodiff::parsePrecision(o.precision);
   if (result.precision == Precision::TF32 && !result.cuda)
     throw Failure{kUsage,
-                  "--precision=tf32 is arithmetic of GPUs, expected "
-                  "--devices=cuda:... (CPUs: f32, bf16 or f16)",
+                  std::string("--precision=tf32 is arithmetic of GPUs, "
+                              "expected --devices=cuda:...") +
+                      (o.plansAlone ? " or a --machine of GPUs" : "") +
+                      " (CPUs: f32, bf16 or f16)",
                   {}};
   if (result.precision == Precision::TF32)
     result.plan.machine = cost::roundProducts(std::move(result.plan.machine));
