@@ -18,6 +18,43 @@
 
 namespace kerf::tool {
 
+/// The flag, of those that the commands have, that other programs call so;
+/// empty: none.
+inline std::string flagOfOthers(const std::string &flag,
+                                const std::vector<std::string> &names) {
+  static const std::vector<std::pair<const char *, std::vector<std::string>>>
+      others = {
+          {"epochs", {"num-epochs", "n-epochs", "max-epochs"}},
+          {"steps", {"max-steps", "num-steps", "iters", "iterations"}},
+          {"output", {"save", "save-path", "out", "save-model"}},
+          {"clip-norm", {"grad-clip", "clip-grad-norm", "max-grad-norm"}},
+          {"learning-rate", {"warmup", "warmup-steps", "scheduler"}},
+          {"accumulate", {"gradient-accumulation-steps", "grad-accum"}},
+          {"eval-data", {"val-data", "valid-data", "validation-data"}},
+          {"checkpoint-dir", {"checkpoint", "ckpt-dir", "save-dir"}},
+          {"precision", {"dtype", "fp16", "bf16", "amp", "half", "fp32"}},
+          {"devices",
+           {"gpus", "num-gpus", "n-gpus", "num-devices", "world-size", "nproc",
+            "device"}},
+          {"mesh",
+           {"tp", "dp", "pp", "tensor-parallel", "data-parallel",
+            "pipeline-parallel", "tensor-parallel-size",
+            "pipeline-parallel-size"}},
+          {"memory-limit", {"memory", "mem", "max-memory"}},
+          {"tokens", {"max-tokens", "max-new-tokens", "max-length"}},
+          {"prompt-ids", {"prompt", "prompts", "ids"}},
+          {"sequence-length", {"block-size", "context-length"}},
+          {"recompute", {"gradient-checkpointing", "activation-checkpointing"}},
+      };
+  std::string name = flag.substr(std::min<size_t>(2, flag.size()));
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const auto &[own, words] : others)
+    if (std::count(words.begin(), words.end(), name) > 0 &&
+        std::count(names.begin(), names.end(), own) > 0)
+      return own;
+  return "";
+}
+
 /// What an unknown argument is called in the commands that have `names`, behind
 /// what other programs call it; empty: not known.
 inline std::string ownWordFor(const std::string &argument,
@@ -114,8 +151,11 @@ inline std::string unknownArgument(const CLI::App &app) {
   if (!owners.empty())
     return "unknown argument " + rest.front() + ", which is of " +
            app.get_name() + (app.get_name().empty() ? "" : " ") + owners;
-  return "unknown argument " + rest.front() +
-         (flag.compare(0, 2, "--") == 0 ? meantFlags(flag, names) : "");
+  if (flag.compare(0, 2, "--") != 0)
+    return "unknown argument " + rest.front();
+  if (std::string own = flagOfOthers(flag, names); !own.empty())
+    return "unknown argument " + rest.front() + ", did you mean --" + own + "?";
+  return "unknown argument " + rest.front() + meantFlags(flag, names);
 }
 
 /// Parses a command line, of which a flag with "=" has a value: with an empty

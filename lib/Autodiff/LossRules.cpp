@@ -76,11 +76,11 @@ static constexpr NumberOption kCrossEntropy[] = {{"label_smoothing", 0, 0, 1}};
 static constexpr NumberOption kHuber[] = {{"delta", 1, 1e-6, 1e6}};
 
 static constexpr LossRule kLosses[] = {
-    {"cross_entropy", nullptr, crossEntropy, kCrossEntropy},
-    {"nll", nullptr, negativeLogLikelihood},
+    {"cross_entropy", nullptr, crossEntropy, kCrossEntropy, "logits"},
+    {"nll", nullptr, negativeLogLikelihood, {}, "log-probabilities"},
     {"mse", squaredError},
     {"l1", absoluteError},
-    {"bce_with_logits", binaryCrossEntropy},
+    {"bce_with_logits", binaryCrossEntropy, nullptr, {}, "logits"},
     {"huber", huber, nullptr, kHuber},
     {kOutputLoss},
 };

@@ -28,6 +28,8 @@ struct LossRule {
   Value (*ofClasses)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
                      Value table, nn::ClassLosses &parts) = nullptr;
   llvm::ArrayRef<NumberOption> options = {};
+  /// What the prediction is to be; what Sigmoid or Softmax gives is none of it.
+  const char *expects = nullptr;
 
   bool isOfClasses() const { return ofClasses != nullptr; }
 };

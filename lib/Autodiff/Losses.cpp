@@ -41,6 +41,7 @@ private:
   FailureOr<Value> findPrediction();
   FailureOr<Value> findTarget(ArrayRef<int64_t> shape, Type element);
   FailureOr<Value> ofClasses(Value x);
+  void noteProbabilities(Value x);
   bool isBatch(int64_t size) const;
   /// A number of each class as a constant; null where there is none.
   Value tableOf(ArrayRef<double> numbers);
@@ -83,6 +84,7 @@ FailureOr<Value> LossBuilder::findPrediction() {
                           "itself may have a loss of its elements, "
                           "output(NAME)");
     Value value = step.terminator()->getOperand(index);
+    noteProbabilities(value);
     if (!isa<RankedTensorType>(value.getType()) ||
         !isComputedFloat(typeOf(value).getElementType()))
       return step.request("option loss: output '" + spec.prediction + "' is " +
@@ -102,6 +104,20 @@ FailureOr<Value> LossBuilder::findPrediction() {
                       spec.prediction + "', " +
                       (close.empty() ? "expected one of " + all
                                      : "did you mean '" + close + "'?"));
+}
+
+/// Probabilities where the loss makes them itself are a mistake that trains,
+/// and badly.
+void LossBuilder::noteProbabilities(Value x) {
+  Operation *def = x.getDefiningOp();
+  while (isa_and_nonnull<nn::ReshapeOp, nn::CastOp>(def))
+    def = def->getOperand(0).getDefiningOp();
+  if (!rule.expects || !isa_and_nonnull<nn::SigmoidOp, nn::SoftmaxOp>(def))
+    return;
+  step.notes.push_back("option loss: " + spec.name + " takes " + rule.expects +
+                       ", output '" + spec.prediction + "' is what " +
+                       (isa<nn::SigmoidOp>(def) ? "Sigmoid" : "Softmax") +
+                       " gives: train the model without it");
 }
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,

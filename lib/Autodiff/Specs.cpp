@@ -67,6 +67,13 @@ static std::string meantOrAny(StringRef wanted, const Range &names) {
   for (const auto &name : names)
     list.push_back(std::string(name));
   std::string close = kerf::closestName(wanted.str(), list);
+  // PyTorch's mse_loss, bce.
+  constexpr size_t kLeast = 3;
+  if (wanted.size() >= kLeast)
+    for (const std::string &name : list)
+      if (close.empty() && (StringRef(name).starts_with((wanted + "_").str()) ||
+                            wanted.starts_with(name + "_")))
+        close = name;
   return close.empty() ? "expected " + anyOf(names)
                        : "did you mean '" + close + "'?";
 }

@@ -128,9 +128,9 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
       stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
   }
   // Only an imported module tells which constants are parameters.
-  if (!report.unboundDims.empty())
+  if (!report.unboundDims.empty() && report.numParameters == 0)
     stream << "parameters are counted once these dimensions are bound\n";
-  else if (module) {
+  else if (module || report.numParameters > 0) {
     stream << "parameters " << report.numParameters
            << (report.numParameters == 1 ? " tensor, " : " tensors, ")
            << report.parameterElements

@@ -80,6 +80,9 @@ expect_error(checks, "an optimizer and a space", ["train", mlp, "--optimizer=ada
 expect_error(checks, "report of two", ["report", "a.json", "b.json"], 2, ["unknown argument b.json: two documents are compared by --diff=b.json"])
 expect_error(checks, "run -o", ["run", mlp, "-o", "x.npz"], 2, ["unknown argument -o: outputs are written by --output-dir=FOLDER"])
 expect_error(checks, "run --batch", ["run", mlp, "--batch=4"], 2, ["unknown argument --batch=4: sizes are bound by --dim, as in --dim=batch=4"])
+for command, flag, meant in (("train", "--num_epochs=3", "epochs"), ("train", "--save=out.onnx", "output"), ("train", "--grad-clip=1", "clip-norm"), ("plan", "--tp=2", "mesh"),
+                             ("plan", "--dtype=bf16", "precision"), ("generate", "--max-new-tokens=9", "tokens"), ("run", "--gpus=2", "devices")):
+    expect_error(checks, f"{command} {flag}", [command, mlp, flag], 2, [f"unknown argument {flag}, did you mean --{meant}\\?"])
 expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
 expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is missing", "NAME.kerf"])
 expect_error(checks, "kerf plam", ["plam", mlp], 2, ["unknown command 'plam', did you mean plan"])

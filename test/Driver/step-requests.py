@@ -4,6 +4,9 @@
 # RUN: %python %s %t %inputs
 import sys
 
+import numpy as np
+import onnx
+
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, expect_error, fresh_folder, kerf
 
@@ -37,6 +40,24 @@ expect_error(checks, "a glob of a layer", [*gpt2, "--frozen=model.transformer.h.
 PART = "model.transformer.h.0.attn.c_attn.weight@0,64"
 text = kerf(*gpt2, f"--frozen={PART}").stdout
 checks.expect("a part alone", f"kept      1, frozen: {PART}\n" in text, text[-600:])
+
+# Losses that make probabilities themselves get none, and PyTorch's names are understood.
+w = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+for op, loss in (("Sigmoid", "bce_with_logits(y,t)"), ("Softmax", "cross_entropy(y,t)"), ("LogSoftmax", "nll(y,t)")):
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["h"]), onnx.helper.make_node(op, ["h"], ["p"]), onnx.helper.make_node("Identity", ["p"], ["y"])]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [2, 4]), ("y", [2, 3]))]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], [w]), ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)]),
+              OUT / "ends.onnx")
+    result = kerf("plan", OUT / "ends.onnx", "--train", f"--loss={loss}", "--optimizer=sgd")
+    said = f"takes logits, output 'y' is what {op} gives" in result.stderr
+    checks.expect(f"{loss} of {op}", result.returncode == 0 and said == (op != "LogSoftmax"), result.stderr)
+for word, meant in (("bce", "bce_with_logits"), ("mse_loss", "mse"), ("l1_loss", "l1")):
+    expect_error(checks, word, ["plan", OUT / "ends.onnx", "--train", f"--loss={word}(y,t)", "--optimizer=sgd"], 2, [f"unknown loss '{word}', did you mean '{meant}'"])
+
+# A plan of a step is none of inference, whatever else it is.
+made = kerf(*STEP, "--devices=2", "--precision=bf16", "-o", OUT / "step.json", "-q")
+checks.expect("a plan of a step", made.returncode == 0, made.stderr)
+expect_error(checks, "run by it", ["run", MODEL, f"--plan={OUT / 'step.json'}", "--dim=batch=16", "--seed=1"], 2, ["is a plan of a step that trains, expected one of inference"])
 
 # The file beside a model is not the model.
 (OUT / "model.onnx").write_bytes(b"")

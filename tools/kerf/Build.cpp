@@ -37,12 +37,37 @@ static void requireFaultless(ImportReport report) {
   throw failure;
 }
 
+/// Parameters do not depend on the sizes that are open: any will do for which
+/// the model can be imported.
+static void countParameters(const Options &options, ImportReport &report) {
+  bool isOpen = !report.issues.empty();
+  for (const ImportIssue &issue : report.issues)
+    isOpen &= issue.kind == ImportIssue::Kind::OpenSize;
+  if (!isOpen)
+    return;
+  for (int64_t size : {8, 256}) {
+    Options bound = options;
+    for (const std::string &dim : report.unboundDims)
+      bound.dims.push_back(dim + "=" + std::to_string(size));
+    Compilation compilation(shapesAlone(bound));
+    if (compilation.runImport() != Outcome::Fine)
+      continue;
+    const ImportReport &counted = compilation.getImportReport();
+    report.numParameters = counted.numParameters;
+    report.parameterElements = counted.parameterElements;
+    report.parameterBytes = counted.parameterBytes;
+    report.numbers = counted.numbers;
+    return;
+  }
+}
+
 int kerf::tool::inspect(const Options &options) {
   CompilationOptions compile = shapesAlone(options);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runImport();
-  const ImportReport &report = compilation.getImportReport();
+  ImportReport report = compilation.getImportReport();
+  countParameters(options, report);
   // The report has facts even if the model is refused.
   bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
                   !report.operatorCounts.empty();

@@ -6,30 +6,19 @@
 #include "Commands.h"
 #include "FileKinds.h"
 #include "Files.h"
+#include "GivenPlan.h"
 #include "Report.h"
 
-#include "kerf/Format/Schemas.h"
 #include "kerf/Lower/Gpu.h"
 #include "kerf/Plan/MeshText.h"
-#include "kerf/Support/Json.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace kerf;
 using namespace kerf::tool;
-
-static std::string readFile(const std::string &path, const std::string &flag) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    throw Failure{kUsage,
-                  path + ": " + buffer.getError().message(),
-                  {"given by " + flag}};
-  return (*buffer)->getBuffer().str();
-}
 
 static cost::Machine readMachine(const std::string &name, int64_t devices) {
   requireMachine(name);
@@ -76,67 +65,6 @@ template <typename T> static T parsed(llvm::Expected<T> result) {
   return std::move(*result);
 }
 
-/// Statistics of BatchNorm are taken per micro-batch and data-parallel rank, so
-/// a given plan says how the step is made, too.
-static void takeFromPlan(const llvm::json::Value &plan,
-                         autodiff::AutodiffOptions &t) {
-  const llvm::json::Object *root = plan.getAsObject();
-  const llvm::json::Object *schedule =
-      root ? root->getObject("schedule") : nullptr;
-  const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;
-  if (schedule)
-    t.microBatches = schedule->getInteger("micro_batches").value_or(1);
-  if (mesh)
-    t.dataParallel = mesh->getInteger("dp").value_or(1);
-}
-
-/// A plan that is given has its schedule; a wish for another would do nothing.
-static void requireSchedule(const llvm::json::Value &plan, const Options &o) {
-  const llvm::json::Object *root = plan.getAsObject();
-  const llvm::json::Object *schedule =
-      root ? root->getObject("schedule") : nullptr;
-  if (!schedule)
-    return; // whoever reads the plan says so
-  int64_t planned = schedule->getInteger("micro_batches").value_or(1);
-  for (auto [flag, wish] :
-       {std::pair("--micro-batches", o.microBatches),
-        {"--accumulate", o.accumulate > 1 ? o.accumulate : 0}})
-    if (wish > 0 && wish != planned)
-      throw Failure{kUsage,
-                    std::string(flag) + " is " + std::to_string(wish) + ", " +
-                        o.planFile + " has " + std::to_string(planned) +
-                        " micro-batches",
-                    {}};
-  llvm::StringRef kind = schedule->getString("kind").value_or("none");
-  if (o.schedule != "auto" && kind != o.schedule)
-    throw Failure{kUsage,
-                  "--schedule is " + o.schedule + ", that of " + o.planFile +
-                      " is " + kind.str(),
-                  {}};
-  int64_t chunks = schedule->getInteger("chunks").value_or(1);
-  if (o.chunks > 0 && o.chunks != chunks)
-    throw Failure{kUsage,
-                  "--chunks is " + std::to_string(o.chunks) + ", " +
-                      o.planFile + " has " + std::to_string(chunks) +
-                      " in each stage",
-                  {}};
-}
-
-/// What a plan.json was made for.
-static void requireSame(const CompilationOptions &options, const char *flag,
-                        const char *key, llvm::StringRef wish) {
-  const llvm::json::Value &plan =
-      options.givenPlan ? *options.givenPlan : *options.resume->plan;
-  const llvm::json::Object *root = plan.getAsObject();
-  std::optional<llvm::StringRef> planned =
-      root ? root->getString(key) : std::nullopt;
-  if (planned && *planned != wish)
-    throw Failure{kUsage,
-                  std::string(flag) + " is " + wish.str() + ", " +
-                      options.givenPlanPath + " is for " + planned->str(),
-                  {}};
-}
-
 static void setPrecision(const Options &o, CompilationOptions &result) {
   using autodiff::Precision;
   result.precision = *autodiff::parsePrecision(o.precision);
@@ -150,7 +78,8 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
   if (result.precision == Precision::TF32)
     result.plan.machine = cost::roundProducts(std::move(result.plan.machine));
   if (result.givenPlan || (result.resume && result.resume->plan))
-    requireSame(result, "--precision", "precision", toString(result.precision));
+    requireSame(o, result, "--precision", "precision",
+                toString(result.precision));
 }
 
 std::vector<std::string>
@@ -202,7 +131,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
   if (result.givenPlan)
     takeFromPlan(*result.givenPlan, t);
   if (result.givenPlan)
-    requireSame(result, "--gradient-dtype", "gradient_dtype",
+    requireSame(o, result, "--gradient-dtype", "gradient_dtype",
                 autodiff::gradientDtypeName(t));
   if (t.batchNorm == autodiff::BatchNormMode::Local && p.devices > 1 &&
       t.dataParallel == 1)
@@ -210,39 +139,6 @@ static void setTraining(const Options &o, CompilationOptions &result) {
                   "--batch-norm=local: statistics are those of a data-parallel "
                   "rank, which --mesh=dp=N must say",
                   {}};
-}
-
-/// A plan of this version, before any of its members is asked for.
-static llvm::json::Value readPlan(const Options &o) {
-  requirePlan(o.planFile);
-  llvm::Expected<llvm::json::Value> json =
-      kerf::parseJson(readFile(o.planFile, "--plan"));
-  if (!json)
-    throw Failure{
-        kUsage,
-        o.planFile + ": is not valid JSON: " + llvm::toString(json.takeError()),
-        {}};
-  const llvm::json::Object *root = json->getAsObject();
-  std::string wrong =
-      schemaMismatch(planSchema, root ? textAt(root, "schema") : "");
-  if (!wrong.empty())
-    throw Failure{kUsage, o.planFile + ": schema " + wrong, {}};
-  return std::move(*json);
-}
-
-/// The plan that belongs to the IR from which the compilation continues.
-static llvm::json::Value readPlanOfIR(const Options &o) {
-  if (!llvm::sys::fs::exists(o.planFile))
-    throw Failure{kUsage,
-                  o.planFile + ": no such file, but --from=" + o.from +
-                      " needs the plan that the IR was made by",
-                  {"kerf compile --dump-dir writes it beside the IR; "
-                   "--plan=FILE names another"}};
-  llvm::json::Value plan = readPlan(o);
-  const llvm::json::Object *root = plan.getAsObject();
-  if (!root->getObject("mesh"))
-    throw Failure{kUsage, o.planFile + ": mesh: missing", {}};
-  return plan;
 }
 
 /// Options of planning have no effect behind it, and are refused.
