@@ -204,8 +204,10 @@ private:
       for (Operation *op : map.groups[id].ops)
         for (Value operand : op->getOperands()) {
           Value memory = questions.memoryOf(operand);
-          int64_t maker = map.find(memory.getDefiningOp());
-          if (maker >= 0 && maker != id && !map.groups[maker].isAtLoad)
+          Operation *def = memory.getDefiningOp();
+          int64_t maker = map.find(def);
+          if (maker >= 0 && !map.computes(id, def) &&
+              !map.groups[maker].isAtLoad)
             visit(memory);
         }
     };
@@ -235,8 +237,9 @@ private:
       SmallVector<std::pair<int64_t, int64_t>> producers;
       for (Operation *op : group.ops)
         for (OpOperand &operand : op->getOpOperands()) {
-          int64_t maker = map.find(questions.makerOf(operand));
-          if (maker >= 0 && maker != static_cast<int64_t>(id))
+          Operation *def = questions.makerOf(operand);
+          int64_t maker = map.find(def);
+          if (maker >= 0 && !map.computes(static_cast<int64_t>(id), def))
             producers.push_back({positionOf(maker), maker});
         }
       llvm::sort(producers);

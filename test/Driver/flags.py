@@ -138,7 +138,8 @@ for name, arguments, said in (
         ("an input and a constant", ["run", mlp, f"--input=x=@{given}", "--constant=x=1"], 'input "x" is given by --input and by --constant'),
         ("brute force of too much", ["plan", models / "gpt2-small/model.onnx", "--dim=batch=8", "--devices=4", "--mesh=x=4", "--solver=brute-force"],
          "--solver=brute-force: a mesh has more combinations of choices than are counted"),
-        ("explain -q", ["plan", mlp, "--dim=batch=8", "--explain=x", "-q"], "-q: the answer to --explain is printed")):
+        ("explain -q", ["plan", mlp, "--dim=batch=8", "--explain=x", "-q"], "-q: the answer to --explain is printed"),
+        ("what-if -q", ["plan", mlp, "--dim=batch=8", "--what-if=batch=16", "-q"], "-q: the answer to --what-if is printed")):
     expect_error(checks, name, arguments, 2, [said])
 for flags in (["--devices=2"], ["--devices=2", "--mesh=pp=2"], ["--machine=h100-4", "--mesh=dp=2"]):
     known = kerf(*step, "--schedule=gpipe", "--micro-batches=2", *flags, "-q")

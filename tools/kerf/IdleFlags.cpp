@@ -98,4 +98,6 @@ void kerf::tool::refuseIdle(const Options &o, int (*command)(const Options &)) {
     refuse("-q: kerf inspect prints, and does nothing else");
   if (!o.explain.empty() && o.output.empty())
     refuse("-q: the answer to --explain is printed, expected --json or no -q");
+  if (!o.whatIf.empty() && o.output.empty())
+    refuse("-q: the answer to --what-if is printed, expected --json or no -q");
 }

@@ -27,6 +27,7 @@
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <vector>
 
@@ -51,6 +52,9 @@ struct FusionGroup {
 struct FusionGroups {
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int64_t> groupOf;
+  /// The groups, behind that of the op, that compute it again (planning, which
+  /// cannot copy ops).
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> copies;
   /// The place of each op in the block; a copy has the number of its original.
   llvm::DenseMap<mlir::Operation *, int64_t> position;
 
@@ -58,6 +62,17 @@ struct FusionGroups {
   int64_t find(mlir::Operation *op) const {
     auto it = groupOf.find(op);
     return it == groupOf.end() ? -1 : it->second;
+  }
+  /// All groups that compute an op (null: none).
+  llvm::SmallVector<int64_t, 2> groupsOf(mlir::Operation *op) const {
+    llvm::SmallVector<int64_t, 2> all = copies.lookup(op);
+    if (int64_t own = find(op); own >= 0)
+      all.push_back(own);
+    return all;
+  }
+  bool computes(int64_t group, mlir::Operation *op) const {
+    return find(op) == group ||
+           (!copies.empty() && llvm::is_contained(copies.lookup(op), group));
   }
 };
 

@@ -64,33 +64,63 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::Value)> endsCall;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
+  /// Whether kernels compute again what is cheap (ComputedTwice.h).
+  bool computesTwice = false;
 };
 
-/// The groups of a function, and when each runs.
-class FunctionOrder {
+/// Planning's answers about the ops of one function.
+class FunctionAnswers : public FusionQuestions {
 public:
-  void form(mlir::Block &block, const FunctionQuestions &questions);
+  FunctionAnswers(mlir::Block &block, const FunctionQuestions &function);
 
-  /// The time at which an op runs; its place in the block if it is in no group.
-  int64_t timeOf(mlir::Operation *op) const;
-  bool isTogether(mlir::Operation *a, mlir::Operation *b) const {
-    return map.find(a) >= 0 && map.find(a) == map.find(b);
-  }
-  /// Whether the op is computed by a library.
-  bool isCall(mlir::Operation *op) const {
-    return map.find(op) >= 0 && !map.groups[map.find(op)].isKernel;
-  }
-  llvm::ArrayRef<mlir::Operation *> togetherWith(mlir::Operation *op) const {
-    int64_t group = map.find(op);
-    return group < 0 ? llvm::ArrayRef<mlir::Operation *>()
-                     : map.groups[group].ops;
-  }
+  Role roleOf(mlir::Operation *op) const override;
+  bool isOfUpdate(mlir::Operation *op) const override;
+  bool mayJoin(mlir::Operation *op) const override;
+  /// A library call can take in a bias, an addend and functions of one number;
+  /// computations on parameters alone (a folded normalization) go into its
+  /// operands. It may store more than 16 bits of a product, but it does not
+  /// round a value that it has computed.
+  bool takesIn(mlir::Operation *anchor, mlir::OpOperand &read) const override;
+  bool canFuse(llvm::ArrayRef<mlir::Operation *> ops) const override;
+  /// The same where nobody else reads some of them, copies.
+  bool canFuse(llvm::ArrayRef<mlir::Operation *> ops,
+               llvm::ArrayRef<mlir::Operation *> copies) const;
+  mlir::Operation *makerOf(mlir::OpOperand &read) const override;
+  /// Behind views.
+  llvm::SmallVector<mlir::OpOperand *>
+  readsOf(mlir::Operation *op) const override;
+  bool isApart(mlir::OpOperand &read) const override;
+  mlir::Value memoryOf(mlir::Value value) const override;
+  int64_t bytesOf(mlir::Value memory) const override;
 
 private:
-  void placeShapeOps(mlir::Block &block, const FusionQuestions &questions);
+  /// Whether a call that adds in place gives `next` its other operand: the
+  /// product is what it adds to.
+  bool isSumBehind(mlir::Operation *anchor, mlir::Operation *next) const;
+  /// Whether `read`, alone, is added to another value of its type.
+  bool addsTo(mlir::OpOperand &read) const;
+  /// Whether a product can write its result where `move` (a transpose, reshape
+  /// or slice behind it) would: a matrix product writes rows in any order, and
+  /// parts of rows if a product reads them; a convolution writes whole images.
+  bool storesMoved(mlir::Operation *anchor, mlir::Operation *move) const;
+  /// Whether a library reads it element by element, or one for each column.
+  bool isAddend(mlir::OpOperand &operand) const;
+  int64_t numPartsOf(mlir::Operation *op) const;
+  /// Of the memory that the op makes, or sees.
+  void collectReads(mlir::Operation *op,
+                    llvm::SmallVectorImpl<mlir::OpOperand *> &reads) const;
 
-  FusionGroups map;
-  std::vector<int64_t> times; ///< per group
+  /// An op whose loops cannot have any order.
+  struct Ordered {
+    bool readsElsewhere;
+    int64_t numParts; ///< into which lowering cuts a sum; 1: none
+  };
+
+  const FunctionQuestions &function;
+  /// Of the ops of rows, and those that read elsewhere. Asked for every op of
+  /// each group that might be.
+  llvm::DenseMap<mlir::Operation *, Ordered> ordered;
+  bool hasParts = false; ///< whether some sum is cut into parts
 };
 
 } // namespace kerf::plan

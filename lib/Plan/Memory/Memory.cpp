@@ -133,7 +133,7 @@ void StageMemory::formGroups() {
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        elements, bytes});
+                        elements, bytes, graph.storesNarrow()});
   }
 }
 
@@ -259,7 +259,11 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
       return !isTerminator(user) && isHere(user) &&
              (isView(user) ||
-              (functionOf(user) == functionOf(def) && timeOf(user) <= time));
+              (functionOf(user) == functionOf(def) &&
+               llvm::all_of(
+                   orderOf(user).readTimesOf(rootOf(value).getDefiningOp(),
+                                             user),
+                   [&](int64_t read) { return kTicks * read <= time; })));
     });
   };
   auto diesHere = [&](Value root) {
@@ -395,11 +399,12 @@ void StageMemory::addValue(Value value) {
       if ((isView(user) && !moveOf.contains(&use)) ||
           isAddedInPlace(value, user))
         continue;
-      note(functionOf(user), readTime(use));
-      for (int64_t time : copyTimes(user))
+      SmallVector<int64_t> times = readTimesOf(def, use);
+      isRead |= !madeHere || !times.empty();
+      llvm::append_range(times, copyTimes(user));
+      for (int64_t time : times)
         note(functionOf(user), time);
       isCalled[functionOf(user)] |= orderOf(user).isCall(user);
-      isRead |= !madeHere || !orderOf(def).isTogether(def, user);
     }
   bool isReceived = def && !isSource && !madeHere;
   if (madeHere ? !isRead && receivers.empty() && !isOutput && !kept.count(value)

@@ -100,6 +100,10 @@ int64_t StageMemory::filledFor(OpOperand &use) const {
 std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   if (!isView(op)) {
     std::pair<int64_t, int64_t> times = {timeOf(op), timeOf(op)};
+    for (int64_t time : orderOf(op).readTimesOf(nullptr, op)) {
+      times.first = std::min(times.first, kTicks * time);
+      times.second = std::max(times.second, kTicks * time);
+    }
     for (int64_t time : copyTimes(op))
       times.second = std::max(times.second, time);
     return times;
@@ -185,10 +189,15 @@ void StageMemory::timeMoves() {
   }
 }
 
-int64_t StageMemory::readTime(OpOperand &use) const {
-  auto move = moveOf.find(&use);
-  return move == moveOf.end() ? timeOf(use.getOwner())
-                              : moved[move->second].made;
+SmallVector<int64_t> StageMemory::readTimesOf(Operation *maker,
+                                              OpOperand &use) const {
+  if (auto move = moveOf.find(&use); move != moveOf.end())
+    return {moved[move->second].made};
+  Operation *user = use.getOwner();
+  SmallVector<int64_t> times;
+  for (int64_t time : orderOf(user).readTimesOf(maker, user))
+    times.push_back(kTicks * time);
+  return times;
 }
 
 int64_t StageMemory::makeTime(Operation *def) const {

@@ -7,7 +7,7 @@
 #ifndef KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
 #define KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
 
-#include "FusionAnswers.h"
+#include "FunctionOrder.h"
 #include "StageRuns.h"
 
 #include "kerf/Fusion/Arena.h"
@@ -103,14 +103,16 @@ private:
   int64_t gatheredFor(mlir::OpOperand &use) const;
   int64_t filledFor(mlir::OpOperand &use) const;
   std::pair<int64_t, int64_t> readTimes(mlir::Operation *op) const;
-  /// When the value itself is read for a use, and when it is made.
-  int64_t readTime(mlir::OpOperand &use) const;
+  /// When the value itself, which `maker` has made, is read for a use.
+  llvm::SmallVector<int64_t> readTimesOf(mlir::Operation *maker,
+                                         mlir::OpOperand &use) const;
   /// Whether a use reads what another function has brought to its layout.
   bool isMadeBefore(mlir::OpOperand &use) const {
     auto move = moveOf.find(&use);
     return move != moveOf.end() &&
            moved[move->second].which != functionOf(use.getOwner());
   }
+  /// When the value is made.
   int64_t makeTime(mlir::Operation *def) const;
   llvm::SmallVector<int64_t> copyTimes(mlir::Operation *op) const;
   /// Whether a view shows what a collective gives.

@@ -25,17 +25,6 @@ std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-std::string kerf::plan::atLeast(Objective objective, double bound) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  if (objective == Objective::Time)
-    stream << llvm::format("costs at least %.3g ms", bound * 1e3);
-  else
-    stream << llvm::format("costs at least %.0f bytes", bound);
-  stream << ", more than another";
-  return text;
-}
-
 static std::string shortBytes(int64_t bytes) {
   constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
   auto scaled = static_cast<double>(bytes) / 1024;
@@ -48,6 +37,22 @@ static std::string shortBytes(int64_t bytes) {
                                                                   : "%.0f ",
                                                  scaled)
                                  << kUnits[unit];
+  return text;
+}
+
+std::string kerf::plan::atLeast(Objective objective, double bound) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "costs at least ";
+  if (objective == Objective::Time)
+    stream << (bound >= 1      ? llvm::format("%.3g s", bound)
+               : bound >= 1e-3 ? llvm::format("%.3g ms", bound * 1e3)
+                               : llvm::format("%.3g us", bound * 1e6));
+  else if (bound < 1024)
+    stream << llvm::format("%.0f bytes", bound);
+  else
+    stream << shortBytes(static_cast<int64_t>(std::min(bound, 9e18)));
+  stream << ", more than another";
   return text;
 }
 
