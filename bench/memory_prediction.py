@@ -77,7 +77,7 @@ def cases(everything):
                     count = 1
                     for size in sizes.values():
                         count *= int(size)
-                    flags = [f"--devices={count}", f"--mesh={mesh}"] if mesh else []
+                    flags = [f"--devices={count}", *([f"--mesh={mesh}"] if mesh else [])]
                     if "pp" in sizes:
                         flags += ["--micro-batches=4", *(["--schedule=1f1b"] if options else [])]
                     name = f"{folder.split('/')[-1]} {'train' if options else 'infer'} {precision} {mesh or 1}"

@@ -1,7 +1,7 @@
 //===- ComputedTwice.cpp - values that are cheaper to compute twice -------===//
 #include "kerf/Fusion/ComputedTwice.h"
 
-#include "kerf/Interfaces/Interfaces.h"
+#include "kerf/Interfaces/AnyOp.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"

@@ -122,7 +122,7 @@ private:
 
   void enqueue(int64_t number) {
     Operation *op = order.getOps()[number];
-    if (batchesUpdates && isUpdate(op)) {
+    if (batchesUpdates && isUpdate(op) && !isAwaited(op)) {
       held.push_back(number);
       heldBytes += gradientBytes(op);
       return;
@@ -149,6 +149,15 @@ private:
     };
     return isa<exec::GroupOp>(op) && op->hasAttr(exec::kUpdateMark) &&
            llvm::all_of(op->getResultTypes(), isTensor);
+  }
+
+  /// Whether an update computes something besides that others than updates
+  /// read, such as the part of a normalization's gradient that it has in common
+  /// with the gradient of its scale: all of the backward pass would wait.
+  static bool isAwaited(Operation *op) {
+    return llvm::any_of(op->getUsers(), [](Operation *user) {
+      return !isa<dist::AssignOp>(user) && !user->hasAttr(exec::kUpdateMark);
+    });
   }
 
   /// Bytes that an update reads and does not write: these live until it runs.

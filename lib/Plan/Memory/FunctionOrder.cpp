@@ -4,6 +4,7 @@
 
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/ComputedTwice.h"
+#include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

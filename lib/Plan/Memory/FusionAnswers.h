@@ -44,7 +44,7 @@ findConstants(mlir::func::FuncOp function,
 
 /// The values with which the calls of a function end in 16 bits, on a device
 /// whose memory is slow beside computing: the product, or what is computed
-/// behind it. `moves` as above.
+/// behind it. `moves`: as above, or another function reads it.
 llvm::DenseSet<mlir::Value>
 findStoredNarrow(mlir::func::FuncOp function,
                  llvm::function_ref<bool(mlir::OpOperand &)> moves);

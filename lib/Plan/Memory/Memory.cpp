@@ -4,7 +4,7 @@
 // lowering will lay them out, without lowering.
 //
 // Idea: the rules of lowering and partition are asked, not repeated: what is
-// computed together and when (FusionAnswers.h), what is computed at load, over
+// computed together and when (FunctionOrder.h), what is computed at load, over
 // which input a kernel writes (kerf/Fusion/Groups.h), which values a later
 // function of a stage gets in a slot and which it recomputes (KeptValues.h). A
 // value that only its own kernel or library call reads is never stored. A value
@@ -104,8 +104,16 @@ void StageMemory::findViews() {
   auto isMoved = [&](OpOperand &use) { return moves(use); };
   Block &block = function.getBody().front();
   views = Views(block, {isViewOp, isMoved, areTogether});
+  // What another function reads is left to it as the program has it.
+  auto isLeft = [&](OpOperand &use) {
+    Operation *def = use.get().getDefiningOp(), *user = use.getOwner();
+    return moves(use) ||
+           (def && !isa<SourceOpInterface>(def) && isHere(def) &&
+            !isTerminator(user) &&
+            (!isHere(user) || functionOf(user) != functionOf(def)));
+  };
   if (graph.storesNarrow())
-    endsCall = findStoredNarrow(function, isMoved);
+    endsCall = findStoredNarrow(function, isLeft);
   for (Operation &op : block)
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)

@@ -4,7 +4,7 @@
 #include "Graph.h"
 #include "Terminator.h"
 
-#include "../Memory/FusionAnswers.h"
+#include "../Memory/FunctionOrder.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,7 +5,7 @@
 // priced one by one, each with its operands and results and a launch, made a
 // training step of GPT-2 five times as long as it was on an H100.
 //
-// Idea: the groups of the function with nothing cut (FusionAnswers.h) say which
+// Idea: the groups of the function with nothing cut (FunctionOrder.h) say which
 // operands are read from memory, by the first op of a group that needs them,
 // and which results are written there. An op is charged for these alone, and
 // the first op of a group for its launch. So the price of a group is the sum of
