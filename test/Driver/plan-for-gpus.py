@@ -42,4 +42,13 @@ for flags in (["--devices=1"], ["--devices=2", "--mesh=pp=2", "--micro-batches=4
     narrow = plan("--dim=batch=4096", "--machine=h100-8", "--precision=bf16", *flags)
     ratios = [device["predicted"]["peak"] / device["peak"] for device in laid_out(narrow)]
     checks.expect(f"{flags}: what is predicted is laid out", all(0.98 <= ratio <= 1.02 for ratio in ratios), ratios)
+# What their kernels compute twice, the loss's exponentials for one, is not stored: nor is it predicted.
+for precision in ("f32", "bf16"):
+    step = plan("--dim=batch=1024", *TRAIN[1:], "--machine=h100-8", "--devices=2", f"--precision={precision}", "--zero=none", "--recompute=none")
+    ratios = [device["predicted"]["peak"] / device["peak"] for device in laid_out(step)]
+    checks.expect(f"{precision}: a step that trains", all(0.98 <= ratio <= 1.02 for ratio in ratios), ratios)
+# Blocks of convolutions that are computed again wait for their turn: they save what they are to save.
+NET = [f"{sys.argv[2]}/graphs/resnet50/model.onnx", "--dim=batch=32", "--mesh=dp=2", *TRAIN[2:4], "--optimizer=sgd", "--machine=h100-8", "--devices=2", "--zero=none"]
+once, again = (laid_out(json.loads(kerf("plan", *NET, "--json", f"--recompute={kind}").stdout))[0] for kind in ("none", "all"))
+checks.expect("recomputation saves half", again["peak"] < 0.5 * once["peak"], (again["peak"], once["peak"]))
 checks.finish()

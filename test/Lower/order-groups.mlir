@@ -120,3 +120,43 @@ func.func @parts(%x: tensor<16xf32>, %y: tensor<1x16xf32>) -> tensor<2x16xf32> {
   %2 = exec.join %y, %1 into(%e : tensor<2x16xf32>) : tensor<1x16xf32>, tensor<1x16xf32>
   return %2 : tensor<2x16xf32>
 }
+
+// -----
+
+// On a GPU updates wait for others, so that one launch computes many, but not
+// one of which something else waits: all of the backward pass would.
+// CHECK-LABEL: module attributes {exec.target = #exec.target<cuda
+// CHECK: exec.group 0 "common"
+// CHECK: exec.group 1 "backward"
+// CHECK: exec.group 2 "other"
+// CHECK: exec.group 3 "update"
+module attributes {exec.target = #exec.target<cuda>} {
+  func.func @held(%x: tensor<4xf32>, %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+    %v = nn.weight "v" file 0 at 16 {variable} : tensor<4xf32>
+    %0 = exec.group 0 "update" (%a = %v : tensor<4xf32>, %b = %g : tensor<4xf32>) into(%v : tensor<4xf32>) attributes {exec.update} {
+      %5 = nn.sub %a, %b : tensor<4xf32>
+      exec.yield %5 : tensor<4xf32>
+    }
+    dist.assign %v, %0 : tensor<4xf32>
+    %e = exec.empty : tensor<4xf32>
+    %1:2 = exec.group 1 "common" (%a = %w : tensor<4xf32>, %b = %g : tensor<4xf32>)
+      into(%e : tensor<4xf32>, %w : tensor<4xf32>) attributes {exec.update} {
+      %5 = nn.mul %b, %b : tensor<4xf32>
+      %6 = nn.sub %a, %5 : tensor<4xf32>
+      exec.yield %5, %6 : tensor<4xf32>, tensor<4xf32>
+    }
+    dist.assign %w, %1#1 : tensor<4xf32>
+    %f = exec.empty : tensor<4xf32>
+    %2 = exec.group 2 "backward" (%a = %1#0 : tensor<4xf32>) into(%f : tensor<4xf32>) {
+      %5 = nn.exp %a : tensor<4xf32>
+      exec.yield %5 : tensor<4xf32>
+    }
+    %h = exec.empty : tensor<4xf32>
+    %3 = exec.group 3 "other" (%a = %x : tensor<4xf32>) into(%h : tensor<4xf32>) {
+      %5 = nn.exp %a : tensor<4xf32>
+      exec.yield %5 : tensor<4xf32>
+    }
+    return %2, %3 : tensor<4xf32>, tensor<4xf32>
+  }
+}
