@@ -53,10 +53,11 @@ public:
     chainCommunication();
   }
 
-  /// The order with the smallest peak of live bytes.
+  /// The order with the smallest peak of live bytes; where two have the same,
+  /// since it lies elsewhere, the one that holds less on average.
   SmallVector<int64_t> order() {
     SmallVector<int64_t> best;
-    std::optional<int64_t> least; // the peak of the best, once it is asked for
+    std::optional<Held> least; // by the best, once it is asked for
     auto consider = [&](SmallVector<int64_t> next) {
       if (best.empty()) {
         best = std::move(next);
@@ -65,10 +66,10 @@ public:
       if (next == best) // as in a chain
         return;
       if (!least)
-        least = peakBytes(best);
-      if (int64_t peak = peakBytes(next); peak < *least) {
+        least = heldBytes(best);
+      if (Held held = heldBytes(next); held < *least) {
         best = std::move(next);
-        least = peak;
+        least = held;
       }
     };
     for (bool late : {false, true}) {
@@ -196,8 +197,9 @@ private:
   }
 
   /// The largest sum of bytes of values that are live at the same time, of
-  /// those that steps compute.
-  int64_t peakBytes(ArrayRef<int64_t> ordered) const {
+  /// those that steps compute, and the sum of these over time.
+  using Held = std::pair<int64_t, double>;
+  Held heldBytes(ArrayRef<int64_t> ordered) const {
     // For each value, when its last reader runs.
     DenseMap<Value, int64_t> last;
     auto forEachRead = [&](int64_t id, auto visit) {
@@ -214,6 +216,7 @@ private:
     for (auto [time, id] : llvm::enumerate(ordered))
       forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
     int64_t now = 0, max = 0;
+    double total = 0;
     DenseSet<Value> live;
     for (auto [time, id] : llvm::enumerate(ordered)) {
       for (Operation *op : map.groups[id].ops)
@@ -221,13 +224,14 @@ private:
           if (last.contains(result) && live.insert(result).second)
             now += questions.bytesOf(result);
       max = std::max(max, now);
+      total += static_cast<double>(now);
       forEachRead(id, [&, time = time](Value memory) {
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
           now -= questions.bytesOf(memory);
       });
     }
-    return max;
+    return {max, total};
   }
 
   /// For each group the groups that it reads, by their place in the program.

@@ -149,6 +149,19 @@ TEST(OrderOfTest, TheOrderThatNeedsLessMemory) {
   }
 }
 
+// Where the most is held elsewhere: b is made when its reader can run.
+TEST(OrderOfTest, OfTwoWithOnePeakTheOneThatHoldsLess) {
+  Graph graph;
+  Operation *x = graph.add({}), *y = graph.addReader({x}), *a = graph.add({}),
+            *c = graph.addReader({a}), *b = graph.add({}),
+            *e = graph.addReader({b, c}), *d = graph.addReader({a}),
+            *end = graph.addReader({y, e, d});
+  FusionGroups map = groupsOf(graph, {{x}, {y}, {a, d}, {c}, {b}, {e}, {end}});
+  Answers answers;
+  answers.bytes = {{x, 100}, {b, 10}};
+  EXPECT_THAT(orderOf(map, answers), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
 // The first call waits for a group that ends behind the second: by its place in
 // the program that would come first.
 TEST(OrderOfTest, CommunicationStaysInOrder) {

@@ -23,15 +23,18 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// From 16 bits to 32; not of a product that the library widens.
+static LibraryWork libraryWorkOf(Operation *op) {
+  auto cost = dyn_cast_or_null<OpCostInterface>(op);
+  return cost ? cost.getLibraryWork() : LibraryWork::None;
+}
+
+/// From 16 bits to 32; not of what a call widens while it stores.
 static bool isWidening(Operation *op) {
   auto cast = dyn_cast<nn::CastOp>(op);
   if (!cast)
     return false;
   Operation *from = cast.getX().getDefiningOp();
-  if (isa_and_nonnull<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
-                      nn::ConvWeightGradientOp>(from) &&
-      !from->hasAttr(exec::kStoredMark))
+  if (isLibraryCall(libraryWorkOf(from)) && !from->hasAttr(exec::kStoredMark))
     return false;
   return typeOf(cast.getX()).getElementTypeBitWidth() == 16 &&
          isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
@@ -41,10 +44,7 @@ static bool isWidening(Operation *op) {
 /// As far as this is known before groups are formed.
 static bool becomesKernel(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) &&
-         !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
-              nn::ConvWeightGradientOp, nn::AttentionOp,
-              nn::AttentionGradientOp, nn::ScatterAddOp, nn::ScatterOp,
-              nn::TopKOp, nn::GreedySuppressOp>(op);
+         !isLibraryCall(libraryWorkOf(op));
 }
 
 static void sink(func::FuncOp function) {
@@ -76,10 +76,15 @@ static void sink(func::FuncOp function) {
     bool stays = isa<nn::CastOp>(op) && llvm::any_of(uses, [](OpOperand *use) {
                    return !becomesKernel(use->getOwner());
                  });
+    bool isPlaced = false; // in front of the first call that reads it
     for (auto [i, use] : llvm::enumerate(uses)) {
       Operation *own = op;
-      if (stays && !becomesKernel(use->getOwner()))
+      if (stays && !becomesKernel(use->getOwner())) {
+        if (!isPlaced)
+          op->moveBefore(use->getOwner());
+        isPlaced = true;
         continue;
+      }
       if (stays || i > 0) {
         builder.setInsertionPoint(use->getOwner());
         own = builder.clone(*op);

@@ -353,6 +353,18 @@ void StageMemory::addConstant(Operation *op) {
   }
 }
 
+/// Calls other than products read what is stored in 16 bits as the program has
+/// it: from a copy in front of them.
+void StageMemory::addWidened(Value value, OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (!endsCall.contains(value) || !isLibraryCall(libraryWorkOf(user)) ||
+      libraryWorkOf(user) == LibraryWork::Product)
+    return;
+  int64_t time = timeOf(user);
+  scratch(functionOf(user), time - 1, time + 1,
+          graph.sharedBytes(solution, value));
+}
+
 void StageMemory::addValue(Value value) {
   Operation *def = value.getDefiningOp();
   bool isSource = def && isa<SourceOpInterface>(def);
@@ -407,6 +419,7 @@ void StageMemory::addValue(Value value) {
       if ((isView(user) && !moveOf.contains(&use)) ||
           isAddedInPlace(value, user))
         continue;
+      addWidened(value, use);
       SmallVector<int64_t> times = readTimesOf(def, use);
       isRead |= !madeHere || !times.empty();
       llvm::append_range(times, copyTimes(user));

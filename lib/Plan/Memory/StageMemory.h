@@ -142,6 +142,7 @@ private:
                                   mlir::Operation *def) const;
   void addSource(mlir::Operation *op);
   void addConstant(mlir::Operation *op);
+  void addWidened(mlir::Value value, mlir::OpOperand &use);
   void addValue(mlir::Value value);
   void addMoves();
   void addLoops();

@@ -41,22 +41,25 @@ def keep_integers(path):
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def export(name):
-    make, key, example = GRAPHS[name]
+def write(make, inputs, folder):
+    """folder/model.onnx: the graph of a model, whose output is `logits`; `inputs`: a batch of two by name."""
     # The exporter merges parameters of equal content: all zero biases into one.
     model = randomise(make())
     # The exporter folds BatchNorm away unless it is told not to optimise a model in training mode.
     norms = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.onnx"
-        torch.onnx.export(model.train(norms), (example(),), str(path), dynamo=True, external_data=True,
-                          optimize=not norms, input_names=[key], output_names=["logits"],
-                          dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=65536)},))
+    batch = torch.export.Dim("batch", min=2, max=65536)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch) / "model.onnx"
+        torch.onnx.export(model.train(norms), tuple(inputs.values()), str(path), dynamo=True, external_data=True,
+                          optimize=not norms, input_names=list(inputs), output_names=["logits"],
+                          dynamic_shapes=tuple({0: batch} for _ in inputs))
         keep_integers(path)
         strip(path)
-        (HERE / name).mkdir(exist_ok=True)
-        (HERE / name / "model.onnx").write_bytes(path.read_bytes())
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.onnx").write_bytes(path.read_bytes())
 
 
-for each in sys.argv[1:] or GRAPHS:
-    export(each)
+if __name__ == "__main__":
+    for each in sys.argv[1:] or GRAPHS:
+        make, key, example = GRAPHS[each]
+        write(make, {key: example()}, HERE / each)
