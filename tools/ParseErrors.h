@@ -80,6 +80,10 @@ inline std::string ownWordFor(const std::string &argument,
     return ": outputs are written by --output-dir=FOLDER";
   if (flag.compare(0, 1, "-") == 0)
     return "";
+  if (std::regex_match(argument, assignment) && has("dim") &&
+      !std::regex_match("--" + flag, number))
+    return ": several sizes have commas between them, as in "
+           "--dim=batch=2,seq=4";
   if (std::regex_match(argument, assignment))
     return has("optimizer") ? ": what follows an optimizer's or a loss's name "
                               "is behind a comma, as in "

@@ -46,6 +46,10 @@ private:
   /// A number of each class as a constant; null where there is none.
   Value tableOf(ArrayRef<double> numbers);
 
+  /// Of f64 as f32.
+  Value narrowed(Value x) {
+    return b.make<nn::CastOp>(typeOf(x).clone(Type(ops.getF32Type())), x);
+  }
   Value sumAll(Value x) {
     SmallVector<int64_t> dims;
     for (int64_t dim = 0; dim < typeOf(x).getRank(); ++dim)
@@ -62,6 +66,7 @@ private:
   Step &step;
   const LossSpec &spec;
   const LossRule &rule;
+  Type predicted; ///< of elements of the model's output
   OpBuilder &ops;
   Location loc;
   GradientBuilder b;
@@ -89,7 +94,8 @@ FailureOr<Value> LossBuilder::findPrediction() {
         !isComputedFloat(typeOf(value).getElementType()))
       return step.request("option loss: output '" + spec.prediction + "' is " +
                           describeType(value.getType()) + ", expected floats");
-    return b.widen(value);
+    predicted = typeOf(value).getElementType();
+    return isa<Float64Type>(predicted) ? narrowed(value) : b.widen(value);
   }
   std::string all = "'" + llvm::join(names, "', '") + "'";
   // A loss written as an optimizer is, without parentheses.
@@ -263,10 +269,14 @@ FailureOr<Value> LossBuilder::build() {
                           spec.prediction + ",labels)");
     return b.reshape(*x, {});
   }
+  // Losses are of f32; what an f64 is compared with is given as f64.
+  bool isWide = isa<Float64Type>(predicted);
   FailureOr<Value> target =
-      findTarget(shapeOf(*x), typeOf(*x).getElementType());
+      findTarget(shapeOf(*x), isWide ? predicted : typeOf(*x).getElementType());
   if (failed(target))
     return failure();
+  if (isWide)
+    target = narrowed(*target);
   Value sum = sumAll(rule.ofElements(b, spec, *x, *target));
   return spec.mean
              ? b.mul(sum,

@@ -25,31 +25,83 @@ static const ImportIssue *firstRefusal(const ImportReport &report) {
   return &report.issues.front();
 }
 
+namespace {
+/// The model with another size of one dimension.
+class Trials {
+public:
+  Trials(MLIRContext &context, StringRef path, const ImportOptions &options,
+         const ImportIssue &issue)
+      : context(context), path(path), options(options), issue(issue) {}
+
+  /// Whether the error reads differently, or there is none.
+  bool changesWith(const std::string &name, int64_t size) const {
+    ImportReport other;
+    run(name, size, other);
+    const ImportIssue *same = firstRefusal(other);
+    return !same || same->node != issue.node || same->message != issue.message;
+  }
+
+  /// The largest size below the one that was given of those that are taken, as
+  /// far as smaller ones are taken, too; 0: not even 1 is.
+  int64_t largest(const std::string &name) const {
+    int64_t taken = 0, refused = options.dims.at(name);
+    while (refused - taken > 1) {
+      int64_t size = taken == 0 ? 1 : taken + (refused - taken) / 2;
+      ImportReport other;
+      run(name, size, other);
+      if (other.exitCode() == 0)
+        taken = size;
+      else if (taken == 0)
+        return 0;
+      else
+        refused = size;
+    }
+    return taken;
+  }
+
+private:
+  void run(const std::string &name, int64_t size, ImportReport &report) const {
+    ImportOptions changed = options;
+    changed.dims[name] = size;
+    (void)Importer(context, changed, report).run(path);
+  }
+
+  MLIRContext &context;
+  StringRef path;
+  const ImportOptions &options;
+  const ImportIssue &issue;
+};
+} // namespace
+
 void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
                                        const ImportOptions &options,
                                        ImportReport &report) {
   const ImportIssue *issue = firstRefusal(report);
   if (!issue)
     return;
-  std::string sizes;
+  Trials trials(context, path, options, *issue);
+  std::string sizes, largest;
   for (const auto &[name, size] : options.dims) {
-    ImportOptions changed = options;
-    changed.dims[name] = size > 1 ? size - 1 : size + 1;
-    ImportReport other;
-    (void)Importer(context, changed, other).run(path);
-    const ImportIssue *same = firstRefusal(other);
-    if (!same || same->node != issue->node || same->message != issue->message)
-      sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+    if (!trials.changesWith(name, size > 1 ? size - 1 : size + 1))
+      continue;
+    sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+    if (int64_t most = trials.largest(name))
+      largest +=
+          (largest.empty() ? "" : ", ") + name + "=" + std::to_string(most);
   }
   if (sizes.empty())
     return;
   std::vector<std::string> &notes = report.issues.front().notes;
   notes.push_back("it depends on sizes that were given: " + sizes);
-  notes.push_back("the sizes contradict each other, or one is fixed by the "
-                  "export, which is then the only one: give that "
-                  "one, or export the model again with the dimension open in "
-                  "inputs and outputs (torch.onnx.export: dynamic_axes, or "
-                  "dynamic_shapes with dynamo=True)");
+  notes.push_back(
+      !largest.empty()
+          ? "the model takes at most " + largest +
+                ", as if it had a table of so many rows (of positions, say)"
+          : "the sizes contradict each other, or one is fixed by the "
+            "export, which is then the only one: give that "
+            "one, or export the model again with the dimension open in "
+            "inputs and outputs (torch.onnx.export: dynamic_axes, or "
+            "dynamic_shapes with dynamo=True)");
 }
 
 std::vector<std::string>

@@ -155,8 +155,9 @@ bool kerf::rt::isInteger(kerf_dtype_t dtype) {
 
 std::string kerf::rt::doesNotHold(kerf_dtype_t to, kerf_dtype_t from) {
   std::string name = numpyName(to);
+  name = to == KERF_BF16 ? "ml_dtypes.bfloat16" : "\"" + name + "\"";
   return cat(", which does not hold every ", kerf_dtype_name(from),
-             name.empty()
+             name.size() < 3
                  ? ""
-                 : "; NumPy's .astype(\"" + name + "\") converts what fits");
+                 : "; NumPy's .astype(" + name + ") converts what fits");
 }

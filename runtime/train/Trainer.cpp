@@ -213,7 +213,11 @@ bool Trainer::loadCheckpoint() {
   tell();
   if (found && state.step > steps)
     throw usage(cat(options.checkpointDir, ": the run has done ", state.step,
-                    " steps, option steps is ", steps));
+                    " steps, option ",
+                    options.steps > 0
+                        ? cat("steps is ", steps)
+                        : cat("epochs=", std::max<int64_t>(1, options.epochs),
+                              " are ", steps)));
   if (found)
     checkpointed = state.step;
   note(found ? cat("goes on after step ", state.step)

@@ -50,9 +50,15 @@ static void countParameters(const Options &options, ImportReport &report) {
     for (const std::string &dim : report.unboundDims)
       bound.dims.push_back(dim + "=" + std::to_string(size));
     Compilation compilation(shapesAlone(bound));
-    if (compilation.runImport() != Outcome::Fine)
-      continue;
+    bool isFine = compilation.runImport() == Outcome::Fine;
     const ImportReport &counted = compilation.getImportReport();
+    // What is no operator of Kerf's is none of any size.
+    if (!isFine && !counted.unsupported.empty()) {
+      report.unsupported = counted.unsupported;
+      return;
+    }
+    if (!isFine)
+      continue;
     report.numParameters = counted.numParameters;
     report.parameterElements = counted.parameterElements;
     report.parameterBytes = counted.parameterBytes;

@@ -383,7 +383,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     if (argc > 1 && argv[1][0] != '-' && !hasCommand)
       message = unknownCommand(app, argv[1]);
     std::string reads;
-    if (hasCommand && argv[1] == std::string("report"))
+    if (hasCommand && argv[1] == std::string("report") &&
+        !dynamic_cast<const CLI::ExcludesError *>(&error))
       reads = std::string("\nnote: ") + kReportReads;
     rt::say(stderr, "error: " + rt::printable(message) + reads +
                         "\nnote: see kerf" + (hasCommand ? " " : "") +

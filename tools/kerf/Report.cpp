@@ -260,7 +260,9 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
   if (numberAt(communication, {"total_bytes"}) > 0)
     stream << "  (times of collectives are means"
            << (numberAt(&run, {"repeat"}) > 1 ? " without the first step" : "")
-           << ", some beside compute: they do not add up to the wait)\n";
+           << ", of the slowest rank, from its wait to the end: the time that "
+              "other ranks came later is in them, not what ran beside compute; "
+              "they do not add up to the wait)\n";
   out << fitLines(text);
 }
 

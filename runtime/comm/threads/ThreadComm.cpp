@@ -190,12 +190,20 @@ void ThreadComm::wait(int64_t index) {
                    describe(world.getSpec().collectives[index], index),
                    " which was not started on rank ", rank)));
   Clock::time_point begin = Clock::now();
+  // What is done here for those that were started before is their time.
+  auto note = [&](int64_t collective) {
+    Clock::time_point now = Clock::now();
+    counts.collectives[collective].seconds +=
+        std::chrono::duration<double>(now - begin).count();
+    begin = now;
+  };
   for (int64_t earlier : pending) {
     Prepared &e = prepared[earlier];
     if (e.state == Prepared::Started) {
       await(slotOf(e).ready, roundOf(e.sequence), RankNote::Arriving, earlier,
             static_cast<int64_t>(e.sequence));
       work(earlier);
+      note(earlier);
     }
     if (earlier == index)
       break;
@@ -205,7 +213,7 @@ void ThreadComm::wait(int64_t index) {
   p.state = Prepared::Idle;
   --p.membership->order.started;
   pending.erase(std::find(pending.begin(), pending.end(), index));
-  counts.collectives[index].seconds += secondsSince(begin);
+  note(index);
 }
 
 Pipe &ThreadComm::pipeFrom(int64_t channel, int64_t fromRank,
