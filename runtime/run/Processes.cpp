@@ -26,7 +26,7 @@ using namespace kerf::rt;
 
 namespace {
 // Global, since a signal handler has no other access.
-volatile std::sig_atomic_t launcherSignal = 0;
+volatile std::sig_atomic_t launcherSignal = 0, launcherSignals = 0;
 
 struct Child {
   pid_t pid = -1;
@@ -115,14 +115,14 @@ void Launcher::reap() {
 
 int Launcher::watch() {
   running = children.size();
-  int forwarded = 0;
+  int forwarded = 0, handedOn = 0;
   bool killing = false;
   while (running != 0) {
     reap();
-    if (launcherSignal && forwarded != launcherSignal) {
+    // A terminal sends SIGINT to all by itself, too: StopScope knows.
+    for (; handedOn < launcherSignals; ++handedOn) {
       forwarded = launcherSignal;
-      if (forwarded == SIGTERM) // a terminal sends SIGINT to all by itself
-        killAll(SIGTERM);
+      killAll(forwarded);
     }
     if (failing && !killing && secondsUntil(patience) <= 0) {
       killing = true;
@@ -170,7 +170,11 @@ int kerf::rt::runProcesses(int32_t count, const std::function<int()> &body,
       children.push_back({pid, true});
     }
     struct sigaction action = {}, oldInt, oldTerm;
-    action.sa_handler = [](int number) { launcherSignal = number; };
+    action.sa_handler = [](int number) {
+      launcherSignal = number;
+      launcherSignals = launcherSignals + 1;
+    };
+    launcherSignals = 0;
     ::sigaction(SIGINT, &action, &oldInt);
     ::sigaction(SIGTERM, &action, &oldTerm);
     StoreServer server(std::move(listener));

@@ -10,6 +10,7 @@
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
+#include "kerf/rt/stop.h"
 
 #include "../base/Seconds.h"
 #include "../base/Types.h"
@@ -26,6 +27,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <sys/stat.h>
 
 using namespace kerf;
@@ -35,29 +37,18 @@ using namespace kerf::rt;
 static volatile std::sig_atomic_t interrupted = 0;
 
 namespace {
-/// Ctrl-C ends --repeat after the step that runs; a second one ends at once.
+/// Ctrl-C ends --repeat after the step that runs.
 class Interruptible {
 public:
-  explicit Interruptible(bool takes) : takes(takes) {
-    if (!takes)
-      return;
+  explicit Interruptible(bool takes) {
     interrupted = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { interrupted = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    ::sigaction(SIGINT, &action, &before);
-    if (before.sa_handler == SIG_IGN) // a shell's job in the background
-      ::sigaction(SIGINT, &before, nullptr);
-  }
-  ~Interruptible() {
     if (takes)
-      ::sigaction(SIGINT, &before, nullptr);
+      scope.emplace([](int) { interrupted = 1; }, StopScope::Takes());
   }
-  bool isOver() const { return takes && interrupted; }
+  bool isOver() const { return scope && interrupted; }
 
 private:
-  bool takes;
-  struct sigaction before = {};
+  std::optional<StopScope> scope;
 };
 
 struct Output {

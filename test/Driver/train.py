@@ -6,6 +6,7 @@
 # REQUIRES: kerf, onnx, onnxruntime
 # RUN: %python %s %t %inputs
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -204,6 +205,21 @@ if process.returncode == 130:
     straight = train("straight", flags=[f"--steps={done + 2}"])
     checks.expect("after Ctrl-C", resumed.returncode == 0 and straight.model.read_bytes()
                   == (OUT / "interrupted/trained.onnx").read_bytes(), resumed.stderr)
+
+# Ranks that are processes: whether their launcher alone gets it, or, as from a terminal, all of them. A second one ends at once.
+for kind, whole, times in (("the launcher", False, 1), ("all processes", True, 1), ("the launcher twice", False, 2)):
+    folder = fresh_folder(OUT / "processes")
+    log = folder / "train.jsonl"
+    process = subprocess.Popen([*command[:3], *command[3:7], f"--log={log}", f"--checkpoint-dir={folder / 'checkpoints'}", "--no-output", "--devices=cpu:2", "--processes",
+                                "--steps=100000000"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True, preexec_fn=takes_interrupts)
+    deadline = time.time() + 100
+    while time.time() < deadline and process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
+        time.sleep(0.05)
+    for _ in range(times):
+        os.killpg(process.pid, signal.SIGINT) if whole else process.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+    stderr = process.communicate(timeout=60)[1]
+    checks.expect(f"Ctrl-C of {kind}", process.returncode == 130 and (times == 2 or "a checkpoint is written" in stderr), f"{process.returncode} {stderr}")
 
 # Flat tokens; the last batch kept; other containers of the same arrays.
 tokens = (np.arange(1000) * 7 % 64).astype(np.uint16)

@@ -7,7 +7,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <unistd.h>
 
@@ -16,23 +15,6 @@ using namespace kerf::tool;
 
 // A signal handler can only reach what is global.
 static std::atomic<bool> searchStopped{false};
-
-/// Takes Ctrl-C for itself; the second one has the effect that it had before.
-class Progress::Interrupt {
-public:
-  Interrupt() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { searchStopped = true; };
-    action.sa_flags = SA_RESETHAND | SA_RESTART;
-    ::sigaction(SIGINT, &action, &before);
-    if (before.sa_handler == SIG_IGN) // a shell's job in the background
-      ::sigaction(SIGINT, &before, nullptr);
-  }
-  ~Interrupt() { ::sigaction(SIGINT, &before, nullptr); }
-
-private:
-  struct sigaction before = {};
-};
 
 static const char *wordsFor(llvm::StringRef phase) {
   return phase == "import"    ? "importing"
@@ -108,7 +90,8 @@ void Progress::enter(const std::string &name) {
   interrupt.reset();
   if (name == "plan" || name == "explain") {
     searchStopped = false;
-    interrupt = std::make_unique<Interrupt>();
+    interrupt = std::make_unique<rt::StopScope>(
+        [](int) { searchStopped = true; }, rt::StopScope::Takes());
   }
   phase = name;
   started = std::chrono::steady_clock::now();

@@ -14,6 +14,7 @@
 #include "Options.h"
 
 #include "kerf/Pipelines/Compilation.h"
+#include "kerf/rt/stop.h"
 
 #include <condition_variable>
 #include <memory>
@@ -43,7 +44,6 @@ public:
   bool wasStopped() const { return stopped; }
 
 private:
-  class Interrupt;
   void start(const Options &options);
   void show();
   void note();
@@ -51,7 +51,7 @@ private:
 
   bool isVolume, hasDeadline;
   double noteAfterSeconds;
-  std::unique_ptr<Interrupt> interrupt;         ///< while a plan is searched
+  std::unique_ptr<rt::StopScope> interrupt;     ///< while a plan is searched
   bool stopped = false, explainStopped = false; ///< by Ctrl-C
   mutable std::mutex mutex;
   std::condition_variable wake;

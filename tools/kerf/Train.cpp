@@ -15,6 +15,7 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/rt/printable.h"
+#include "kerf/rt/stop.h"
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,25 +34,6 @@ using namespace kerf::tool;
 namespace {
 // Global, since a signal handler has no other access.
 volatile std::sig_atomic_t stopSignal = 0;
-
-/// SIGINT and SIGTERM end the run after its step; a second one ends it at once.
-class SignalScope {
-public:
-  SignalScope() {
-    struct sigaction action = {};
-    action.sa_handler = [](int number) { stopSignal = number; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &oldInt);
-    sigaction(SIGTERM, &action, &oldTerm);
-  }
-  ~SignalScope() {
-    sigaction(SIGINT, &oldInt, nullptr);
-    sigaction(SIGTERM, &oldTerm, nullptr);
-  }
-
-private:
-  struct sigaction oldInt, oldTerm;
-};
 
 /// The model imported for inference, with its batch size bound.
 struct Model {
@@ -559,7 +541,10 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     loop.evalPackage = folder.file("eval.kerf");
     package(forEvaluation(options), loop.evalPackage, nullptr);
   }
-  SignalScope signals;
+  // They end the run after its step.
+  rt::StopScope stop([](int signal) { stopSignal = signal; },
+                     {/*termination=*/true, /*whatIsIgnored=*/true,
+                      /*restarts=*/false});
   if (startsProcesses(options, job))
     return rt::runProcesses(
         static_cast<int32_t>(parseDevices(options.devices).count),

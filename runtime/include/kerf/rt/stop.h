@@ -1,0 +1,39 @@
+/* stop.h - Ctrl-C ends what runs, a second one ends it at once. */
+#ifndef KERF_RT_STOP_H
+#define KERF_RT_STOP_H
+
+#include <csignal>
+
+namespace kerf::rt {
+
+/// While one lives, the first SIGINT (and SIGTERM) is told; a second one has
+/// the effect that it had before. A launcher of processes hands on what it
+/// gets, which a terminal has sent to all of them as well: what the parent
+/// sends is counted apart. Scopes may be nested: the inner one is told.
+class StopScope {
+public:
+  /// Called in a signal handler, with the signal.
+  using Told = void (*)(int signal);
+  struct Takes {
+    bool termination = false;   ///< SIGTERM, too
+    bool whatIsIgnored = false; ///< SIGINT of a shell's job in the background
+    bool restarts = true;       ///< calls that it interrupts
+  };
+  StopScope(Told told, Takes takes);
+  ~StopScope();
+  StopScope(const StopScope &) = delete;
+  StopScope &operator=(const StopScope &) = delete;
+
+private:
+  static void handle(int signal, siginfo_t *info, void *);
+
+  Told told;
+  bool termination;
+  volatile std::sig_atomic_t direct = 0, handedOn = 0;
+  struct sigaction oldInt = {}, oldTerm = {};
+  StopScope *outer;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_STOP_H

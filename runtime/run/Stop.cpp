@@ -1,0 +1,45 @@
+//===- Stop.cpp - Ctrl-C ends what runs -----------------------------------===//
+#include "kerf/rt/stop.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+// A signal handler can only reach what is global.
+static StopScope *volatile current = nullptr;
+
+void StopScope::handle(int signal, siginfo_t *info, void *) {
+  StopScope *scope = current;
+  if (!scope)
+    return;
+  bool isHandedOn = info->si_code == SI_USER && info->si_pid == ::getppid();
+  auto &count = isHandedOn ? scope->handedOn : scope->direct;
+  count = count + 1;
+  int direct = scope->direct, handedOn = scope->handedOn;
+  if (std::max(direct, handedOn) == 1)
+    return scope->told(signal);
+  ::sigaction(signal, signal == SIGINT ? &scope->oldInt : &scope->oldTerm,
+              nullptr);
+  ::raise(signal); // comes once this handler is over
+}
+
+StopScope::StopScope(Told told, Takes takes)
+    : told(told), termination(takes.termination), outer(current) {
+  current = this;
+  struct sigaction action = {};
+  action.sa_sigaction = handle;
+  action.sa_flags = SA_SIGINFO | (takes.restarts ? SA_RESTART : 0);
+  ::sigaction(SIGINT, &action, &oldInt);
+  if (oldInt.sa_handler == SIG_IGN && !takes.whatIsIgnored)
+    ::sigaction(SIGINT, &oldInt, nullptr);
+  if (termination)
+    ::sigaction(SIGTERM, &action, &oldTerm);
+}
+
+StopScope::~StopScope() {
+  ::sigaction(SIGINT, &oldInt, nullptr);
+  if (termination)
+    ::sigaction(SIGTERM, &oldTerm, nullptr);
+  current = outer;
+}
