@@ -47,6 +47,9 @@ static constexpr double kInProportion = 0.9;
 static constexpr double kCutCheaper = 0.95;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
+/// A candidate whose smallest plan takes so many times what may be trusted to
+/// fit is not looked at again.
+static constexpr double kFarAbove = 1.5;
 
 namespace {
 /// Which limits of a resource are tried, all of one grid. Where a solution is
@@ -383,7 +386,7 @@ void Planner::fitPostponed() {
         kCutCheaper * attempt->summary.cost >= incumbent())
       continue;
     attempt->isPostponed = false;
-    report();
+    report(number);
     makeFit(*attempt, left);
   }
 }
@@ -468,6 +471,15 @@ static double maxOverestimate(int64_t bytes) {
   return bytes < (int64_t(1) << 20) ? 1.4 : bytes < 10'000'000 ? 1.15 : 1.05;
 }
 
+bool Planner::isFarAbove(const Attempt &attempt) const {
+  double most = kFarAbove * attempt.allowance *
+                static_cast<double>(*memoryLimitOf(options));
+  return !attempt.known.empty() &&
+         llvm::all_of(attempt.known, [&](const Attempt::Known &known) {
+           return static_cast<double>(known.predicted) > most;
+         });
+}
+
 bool Planner::trustLess() {
   std::optional<int64_t> limit = memoryLimitOf(options);
   if (!limit || options.solver == SolverKind::Random || isOver() ||
@@ -476,12 +488,13 @@ bool Planner::trustLess() {
   allowance = maxOverestimate(*limit);
   looksDeeper = true;
   reopenDismissed();
-  for (Attempt &attempt : attempts) {
+  for (auto [number, attempt] : llvm::enumerate(attempts)) {
     if (attempt.cannotBe())
       continue;
     attempt.allowance = allowance;
-    if (takeFitting(attempt))
+    if (takeFitting(attempt) || isFarAbove(attempt))
       continue;
+    report(number);
     double bound = attempt.summary.lowerBound;
     double deadline = batch.isTraining() ? 2 : 0;
     if (options.deadlineSeconds > 0)

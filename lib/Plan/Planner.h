@@ -273,7 +273,9 @@ private:
         best = std::min(best, attempt.summary.cost);
     return best;
   }
-  void report() const;
+  /// Progress; `again`: how many candidates were looked at once more.
+  void report(std::optional<size_t> again = std::nullopt) const;
+  bool isFarAbove(const Attempt &attempt) const;
   int64_t minMemory() const;
   /// What the fullest device of any plan holds of parameters and states.
   int64_t leastHeld() const {

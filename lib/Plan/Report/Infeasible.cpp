@@ -9,6 +9,7 @@
 #include "Infeasible.h"
 
 #include "../Model/StageUnits.h"
+#include "../Solver/Stopwatch.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -161,11 +162,12 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
 /// Looks for small plans under limits between what had no plan and the smallest
 /// plan so far, `least`, which the trials lower.
 static void findSmall(PlanOptions options, int64_t tooLittle,
-                      const int64_t &least, TryVerdict tryPlan) {
+                      const int64_t &least, llvm::function_ref<bool()> isOver,
+                      TryVerdict tryPlan) {
   constexpr int kTrials = 6;
   constexpr double kClose = 1.1;
   auto low = static_cast<double>(tooLittle);
-  for (int trial = 0; trial < kTrials; ++trial) {
+  for (int trial = 0; trial < kTrials && !isOver(); ++trial) {
     auto high = static_cast<double>(least);
     if (high <= kClose * low)
       return;
@@ -190,7 +192,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       least.predicted = std::min(least.predicted, tried.leastBytes);
     return tried.verdict;
   };
-  constexpr double trialSeconds = 5;
+  constexpr double trialSeconds = 5, smallSeconds = 2, allSeconds = 12;
+  Stopwatch start;
   options.deadlineIsOfProcessor |= options.deadlineSeconds <= 0;
   options.deadlineSeconds =
       options.deadlineSeconds > 0
@@ -215,7 +218,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         (asksForStages ? "no cut was found that keeps the stages which option "
                          "shard asks for"
                        : "no plan was found in the time that there was") +
-        notes;
+        notes +
+        (isCutShort && !asksForStages ? "\nnote: option deadline gives it more"
+                                      : "");
     return result;
   }
   if (possible == Trial::None) {
@@ -252,7 +257,10 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     return result;
   }
   std::optional<int64_t> limit = memoryLimitOf(options);
-  bool fitsWork = tryPlan(withoutMemoryLimit(options)) == Trial::Found;
+  // Shares of the work are asked for where bytes are minimised.
+  bool fitsWork = given.objective == Objective::Time
+                      ? possible == Trial::Found
+                      : tryPlan(withoutMemoryLimit(options)) == Trial::Found;
   Trial inMemory = limit ? tryPlan(withAnyShare(options)) : Trial::Found;
   std::string share = "in each one device would compute more than 1.1/" +
                       std::to_string(options.devices) + " of the operations";
@@ -280,9 +288,14 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   }
   bool isProven = inMemory == Trial::None || least.proven > *limit;
   auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
-  if (least.predicted > *limit)
-    findSmall(options, std::max(least.proven, *limit), least.predicted,
-              tryPlan);
+  if (least.predicted > *limit) {
+    PlanOptions shorter = options;
+    shorter.deadlineSeconds = std::min(options.deadlineSeconds, smallSeconds);
+    findSmall(
+        shorter, std::max(least.proven, *limit), least.predicted,
+        [&] { return start.seconds(/*ofProcessor=*/true) > allSeconds; },
+        tryPlan);
+  }
   isKnown = least.predicted < std::numeric_limits<int64_t>::max();
   if (isProven)
     result.message = "no plan fits in memory: " +

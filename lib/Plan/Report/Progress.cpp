@@ -13,11 +13,12 @@
 using namespace kerf;
 using namespace kerf::plan;
 
-void Planner::report() const {
+void Planner::report(std::optional<size_t> again) const {
   if (!options.progress)
     return;
   PlanProgress progress;
-  progress.searched = attempts.size() + unsearched.size() + dismissed.size();
+  progress.searched =
+      again.value_or(attempts.size() + unsearched.size() + dismissed.size());
   auto later = tried.begin() + static_cast<std::ptrdiff_t>(numFirst);
   progress.candidates =
       numFirst + static_cast<size_t>(std::count(later, tried.end(), true));
