@@ -207,6 +207,8 @@ public:
         std::string close = closestPattern(pattern.text, names);
         result = step.request(flag + ": no parameter matches '" + pattern.text +
                               "'" + (close.empty() ? someNames() : close));
+        step.note("weights that several layers share have one name; kerf plan "
+                  "with option train and -v prints all names");
       }
     return result;
   }
@@ -362,6 +364,8 @@ LogicalResult Step::refuseNotF32(ArrayRef<Value> sources) {
                "precision=") +
          (type.isF16() ? "f16" : "bf16") +
          ": it computes in 16 bits and updates in 32");
+  else if (type.isF64())
+    note("export the model in float32 (model.float() in PyTorch)");
   return mlir::failure();
 }
 

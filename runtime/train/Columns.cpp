@@ -23,8 +23,11 @@ std::string typed(kerf_dtype_t dtype, const Shape &shape) {
 std::string listOf(const std::vector<DataArray> &arrays) {
   std::string text;
   for (const DataArray &array : arrays)
-    text += cat(text.empty() ? "" : ", ", "\"", array.name, "\" (",
-                typed(array.dtype, array.shape), ")");
+    text +=
+        cat(text.empty() ? "" : ", ", "\"", array.name, "\" (",
+            array.error.empty() ? typed(array.dtype, array.shape)
+                                : std::string("of a type that is not taken"),
+            ")");
   return text;
 }
 

@@ -317,6 +317,33 @@ std::string Trainer::sampleOf(const std::string &failure,
   return "";
 }
 
+std::string Trainer::notFiniteIn(const Batch &batch) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
+    if (!widen || isInteger(inputs[i].dtype))
+      continue;
+    const std::vector<char> &tensor = batch.tensors[i];
+    auto count =
+        static_cast<int64_t>(tensor.size()) / dtypeSize(inputs[i].dtype);
+    std::vector<double> values(static_cast<size_t>(count));
+    widen(tensor.data(), reinterpret_cast<char *>(values.data()), count);
+    auto found = std::find_if(values.begin(), values.end(), [](double value) {
+      return !std::isfinite(value);
+    });
+    if (found == values.end())
+      continue;
+    int64_t perSample = count / std::max<int64_t>(1, state.batch);
+    int64_t sample = (found - values.begin()) / std::max<int64_t>(1, perSample);
+    std::string where = cat(options.data, " has ", text(*found), " in \"",
+                            inputs[i].name, "\"");
+    return inputs[i].isShared || sample >= int64_t(batch.samples.size())
+               ? cat("; ", where)
+               : cat("; sample ", batch.samples[static_cast<size_t>(sample)],
+                     " of ", where);
+  }
+  return "";
+}
+
 void Trainer::step() {
   readBegin = nanoseconds();
   const Batch &batch = loader->next();
@@ -354,6 +381,7 @@ void Trainer::step() {
             " is ",
             text(std::isfinite(report.loss) ? *report.gradientNorm
                                             : report.loss),
+            notFiniteIn(batch),
             ", nothing is written (option on-nan=skip goes on without the "
             "step)"));
   report.skipped = !finite;

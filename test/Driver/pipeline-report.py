@@ -68,5 +68,5 @@ checks.expect("compute and wait are parts of the step", parts <= 1.1 * time["ste
 
 once = kerf("run", model, *CUT, "--seed=1", "-q", "--stats", stats)
 shown = kerf("report", stats)
-checks.expect("one step", once.returncode == 0 and "means, some beside" in shown.stdout, once.stderr + shown.stdout)
+checks.expect("one step", once.returncode == 0 and "means, of the slowest" in shown.stdout, once.stderr + shown.stdout)
 checks.finish()

@@ -78,7 +78,7 @@ def run(model, options, onNan):
                   "--no-output", f"--on-nan={onNan}", f"--log={log}")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     if onNan == "stop":
-        fine = result.returncode == 5 and f"step {BAD}: the loss is nan" in result.stderr and len(lines) == BAD - 1
+        fine = result.returncode == 5 and f"step {BAD}: the loss is nan; sample 21 of " in result.stderr and len(lines) == BAD - 1
     else:
         fine = result.returncode == 0 and [line["step"] for line in lines if line.get("skipped")] == [BAD]
         fine &= all((line["loss"] is None) == (line["step"] == BAD) for line in lines)

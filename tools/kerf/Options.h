@@ -66,6 +66,7 @@ struct Options {
   bool plansAlone = false; ///< `kerf plan`: the machine says of which kind
   std::string explain;     ///< an op, by its name
   std::vector<std::string> whatIf;
+  std::string row; ///< of them, for whoever waits
   std::string machine, mesh, planFile;
   std::vector<std::string> shards;
   std::string solver = "auto", costModel = "ring", objective = "time";

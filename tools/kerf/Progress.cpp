@@ -26,7 +26,8 @@ static const char *wordsFor(llvm::StringRef phase) {
 
 Progress::Progress(const Options &options, CompilationOptions &compile)
     : isVolume(options.objective == "volume"),
-      hasDeadline(options.deadline > 0), noteAfterSeconds(options.noteAfter) {
+      hasDeadline(options.deadline > 0), row(rt::printable(options.row)),
+      noteAfterSeconds(options.noteAfter) {
   // mpirun's signals are the job's.
   if (rt::insideJob() && !::isatty(2))
     return;
@@ -108,6 +109,8 @@ void Progress::enter(const std::string &name) {
 std::string Progress::line(double seconds) const {
   const char *word = wordsFor(phase);
   std::string text = word ? word : phase;
+  if (!row.empty())
+    text += ", " + row;
   if (search && phase == "plan") {
     auto cost = [&](double value) {
       return isVolume ? formatBytes(value) : formatSeconds(value);

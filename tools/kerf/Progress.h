@@ -50,6 +50,7 @@ private:
   std::string line(double seconds) const;
 
   bool isVolume, hasDeadline;
+  std::string row; ///< of --what-if
   double noteAfterSeconds;
   std::unique_ptr<rt::StopScope> interrupt;     ///< while a plan is searched
   bool stopped = false, explainStopped = false; ///< by Ctrl-C

@@ -481,7 +481,7 @@ static void requireStep(const Options &options) {
   require(options.optimizer, "--optimizer=adamw,lr=3e-4");
   if (count > 0)
     throw Failure{kUsage,
-                  count > 1 ? "these are missing, expected as " + missing
+                  count > 1 ? "flags are missing: " + missing
                             : missing.substr(0, missing.find('=')) +
                                   " is missing, expected as " + missing,
                   {"see kerf train --help"}};

@@ -304,8 +304,13 @@ int kerf::tool::planWhatIf(const Options &options) {
     writeFile(
         options.output,
         llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan))).str());
-  for (const Case &one : llvm::drop_begin(cases))
-    answers.push_back(planCase(one));
+  for (auto [number, one] : llvm::enumerate(cases))
+    if (number > 0) {
+      one.options.row = llvm::formatv("row {0} of {1} ({2})", number,
+                                      cases.size() - 1, one.text)
+                            .str();
+      answers.push_back(planCase(one));
+    }
   if (!options.quiet)
     for (const std::string &note : asked.notes)
       rt::say(stderr, "note: " + rt::printable(note) + "\n");
