@@ -28,10 +28,12 @@ public:
   bool isInline(Operation *op) const override {
     return movesOrCasts(op) || op->getNumOperands() == 0;
   }
+  /// A norm's scale and shift are read with its statistics before
+  /// (kerf-fold-batch-norm), which gives new vectors.
   bool isOverwritten(Value value) const override {
     Operation *def = value.getDefiningOp();
     auto source = dyn_cast_or_null<SourceOpInterface>(def);
-    return source ? source.isMutable()
+    return source ? source.isMutable() && tensorType(value).getRank() > 1
                   : isa_and_nonnull<dist::AccumulateOp>(def);
   }
   bool staysInMemory(Value value) const override {
