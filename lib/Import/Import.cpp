@@ -11,6 +11,7 @@
 #include "Names.h"
 #include "Npy.h"
 #include "OwnReads.h"
+#include "RandomMasks.h"
 #include "Sequence.h"
 #include "Untie.h"
 #include "Wire.h"
@@ -500,6 +501,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   makeNamesPrintable(model);
   if (!checkModel())
     return failure();
+  recogniseMasks(model, files(), context);
 
   if (options.untie) {
     std::string error;

@@ -43,6 +43,7 @@ public:
   void usage(llvm::StringRef node, const llvm::Twine &message,
              llvm::StringRef cause = "");
   /// `form`: what would be taken instead.
+  void note(std::string text) { report.notes.push_back(std::move(text)); }
   void unsupported(const std::string &what, llvm::StringRef node,
                    llvm::StringRef form = "");
   /// A node in training mode is taken as what it is in inference.

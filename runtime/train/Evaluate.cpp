@@ -49,16 +49,21 @@ Evaluator::Evaluator(const TrainOptions &options,
   if (samples.count < 1)
     throw Error(KERF_INVALID_ARGUMENT, options.evalData + ": has no samples");
   batch = batchOf(inputs);
-  if (options.loss.isScalar() && samples.count < batch)
+  isWhole = options.loss.isScalar() || !options.joins.empty();
+  if (isWhole && samples.count < batch)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat(options.evalData, ": has ", samples.count,
                     " samples, a batch needs ", batch));
-  if (options.loss.isScalar() && samples.count % batch != 0 && !options.quiet)
+  if (isWhole && samples.count % batch != 0 && !options.quiet)
     say(stderr,
         cat("note: evaluation leaves out the last ", samples.count % batch,
             " samples of ", printable(options.evalData),
-            ": a loss of the graph's own is a mean over a whole "
-            "batch\n"));
+            options.loss.isScalar()
+                ? std::string(": a loss of the graph's own is a mean over a "
+                              "whole batch\n")
+                : cat(": ", printable(options.joins),
+                      " joins samples, also those that would fill a batch "
+                      "up\n")));
   for (const Column &column : samples.columns)
     buffers.emplace_back(static_cast<size_t>(column.sampleBytes() *
                                              (column.isShared ? 1 : batch)));
@@ -152,10 +157,8 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
     checkStatus(kerf_session_set_input(session, static_cast<int32_t>(c),
                                        buffers[c].data(), buffers[c].size()));
   Metrics metrics;
-  // A loss that the graph computes is a mean over its batch: only full batches
-  // count.
-  int64_t batches = options.loss.isScalar() ? samples.count / batch
-                                            : ceilDiv(samples.count, batch);
+  int64_t batches =
+      isWhole ? samples.count / batch : ceilDiv(samples.count, batch);
   for (int64_t i = 0; i < batches; ++i)
     addBatch(session, i, metrics);
   return metrics;

@@ -37,6 +37,7 @@ private:
   kerf_package_t *package = nullptr;
   int32_t output = -1;
   int64_t batch = 0;
+  bool isWhole = false; ///< a batch that is not filled is left out
   size_t numInputs = 0;
   std::vector<DataInput> inputs; ///< of the package, then labels
   Samples samples;

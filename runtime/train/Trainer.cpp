@@ -143,11 +143,16 @@ void Trainer::openData() {
   batches.ignores = options.loss.ignores;
   batches.classes = options.loss.classes;
   batches.padLast = options.keepLast && options.loss.ignores &&
-                    (options.loss.hasClasses() || options.loss.classes > 0);
+                    (options.loss.hasClasses() || options.loss.classes > 0) &&
+                    options.joins.empty();
   if (options.keepLast && !batches.padLast && samples.count % state.batch != 0)
     note(cat("the last ", samples.count % state.batch,
-             " samples of an epoch are dropped: this loss has no label that "
-             "is ignored"));
+             " samples of an epoch are dropped: ",
+             options.joins.empty()
+                 ? std::string("this loss has no label that is ignored")
+                 : cat(options.joins,
+                       " joins samples, also those that would fill a batch "
+                       "up")));
   int64_t perEpoch = batches.padLast ? ceilDiv(samples.count, state.batch)
                                      : samples.count / state.batch;
   state.perEpoch = perEpoch;

@@ -101,6 +101,11 @@ setDrawn(Node &node, bool isLike, double offset, double scale,
   if (!type)
     return failure();
   Value drawn = draw(node, *shape, seedOf(node));
+  if (node.importer.isTrained())
+    node.importer.note(
+        node.name + ": " + node.proto.op_type() +
+        " draws the same numbers in every step and in evaluation; a model that "
+        "is to see others takes them as an input");
   return node.set(node.cast(node.add(node.mul(drawn, scale), offset), type));
 }
 

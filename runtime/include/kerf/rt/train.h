@@ -102,6 +102,9 @@ struct TrainOptions {
   std::vector<std::string> sharedInputs;
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
   bool shuffle = true, keepLast = false;
+  /// What of the model joins samples, empty: nothing. A batch that is filled up
+  /// with others would then give other numbers.
+  std::string joins;
   uint64_t seed = 0;
   bool seedGiven = false; ///< by a flag, so that it should change something
   int64_t steps = 0, epochs = 0; ///< one of them, 0: not given

@@ -1,0 +1,16 @@
+//===- RandomMasks.h - dropout that exporters take apart --------*- C++ -*-===//
+#ifndef KERF_LIB_IMPORT_RANDOMMASKS_H
+#define KERF_LIB_IMPORT_RANDOMMASKS_H
+
+#include "Tensors.h"
+
+namespace kerf::onnx_import {
+
+/// Makes Dropout nodes of what PyTorch's exporter takes apart: see
+/// RandomMasks.cpp. `files`: of the model, with its constants.
+void recogniseMasks(onnx::ModelProto &model, ModelFiles &files,
+                    mlir::MLIRContext &context);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_RANDOMMASKS_H
