@@ -16,6 +16,14 @@ kerf::plan::parseMeshText(StringRef text,
     int64_t size = 0;
     if (name.empty() || digits.getAsInteger(10, size))
       return ("option mesh: '" + axis + "', expected NAME=SIZE").str();
+    // Other names are axes that may cut anything: these are slips.
+    for (auto [known, cuts] : {std::pair("dp", "data"),
+                               {"tp", "parameters"},
+                               {"pp", "the model into stages"}})
+      if (name != known && name.equals_insensitive(known))
+        return ("option mesh: '" + axis + "', did you mean " + known +
+                ", which cuts " + cuts + "?")
+            .str();
     mesh.push_back({name.str(), size});
   }
   return "";

@@ -121,6 +121,10 @@ GivenInput fitting(const DataArray &array, const std::string &file,
   if (input.takesAny)
     return given;
   bool fits = array.shape.size() == input.shape.size();
+  if (fits && input.isOfFile && !input.shape.empty() && input.shape[0] >= 0 &&
+      array.shape[0] != input.shape[0])
+    is += ", a size that the model's file fixes: an export with dynamic_shapes "
+          "(torch.onnx.export) leaves it open";
   for (size_t i = 0; fits && i < array.shape.size(); ++i)
     fits = input.shape[i] < 0 || array.shape[i] == input.shape[i];
   if (!fits)

@@ -77,6 +77,7 @@ expect_error(checks, "train with data", ["train", mlp, "train.npz"], 2, ["unknow
 expect_error(checks, "run with inputs", ["run", mlp, "in.npz"], 2, ["unknown argument in.npz: files besides the first follow a flag, as in --input=@in.npz"])
 expect_error(checks, "train --batch", ["train", mlp, "--batch=4"], 2, ["unknown argument --batch=4, did you mean --batch-size\\?"])
 expect_error(checks, "an optimizer and a space", ["train", mlp, "--optimizer=adamw", "lr=1e-3"], 2, ["unknown argument lr=1e-3: what follows .* is behind a comma"])
+expect_error(checks, "an axis in capitals", ["plan", mlp, "--dim=batch=4", "--devices=4", "--mesh=PP=2,dp=2"], 2, ["--mesh: 'PP=2', did you mean pp, which cuts the model into stages\\?"])
 expect_error(checks, "sizes and a space", ["plan", mlp, "--dim", "batch=4", "seq=4"], 2,
              ["unknown argument seq=4: several sizes have commas between them, as in --dim=batch=2,seq=4"])
 expect_error(checks, "report of two", ["report", "a.json", "b.json"], 2, ["unknown argument b.json: two documents are compared by --diff=b.json"])

@@ -78,6 +78,7 @@ specsOf(const ModelFacts &facts, const Options &options,
     rt::InputSpec &spec = specs.emplace_back();
     spec.name = value.name;
     spec.dtype = *type;
+    spec.isOfFile = !value.dims.empty() && value.dims[0].size >= 0;
     for (const ModelValue::Dim &dim : value.dims) {
       auto found = bound.find(dim.symbol);
       spec.shape.push_back(dim.size >= 0          ? dim.size

@@ -71,7 +71,8 @@ static OpenDims openDims(const std::string &model) {
       (first.size() == 1 && !isFixed))
     open.batch = llvm::is_contained(open.names, "batch") ? "batch" : first[0];
   else if (first.empty())
-    open.whyNoBatch = "the file fixes with what size inputs begin";
+    open.whyNoBatch = "the file fixes with what size inputs begin "
+                      "(an export with dynamic_shapes leaves it open)";
   else
     open.whyNoBatch = "inputs do not begin with one open dimension";
   return open;

@@ -168,7 +168,9 @@ static LogicalResult tooMany(Node &node, int64_t count) {
           Twine(kMaxIterations) + " iterations",
       (Twine(count) + " are written out; any number is taken of a body "
                       "that carries no sequence and no size that changes "
-                      "(docs/Import.md)")
+                      "(docs/Import.md); where they are the samples of a batch "
+                      "(nn.EmbeddingBag), take a smaller one, or nn.Embedding "
+                      "and a sum")
           .str());
 }
 

@@ -26,6 +26,7 @@ struct InputSpec {
   std::vector<int64_t> shape;       ///< -1: open
   std::vector<std::string> symbols; ///< of open sizes; may be shorter
   bool takesAny = false;            ///< its type and shape are not known yet
+  bool isOfFile = false; ///< sizes that are not open are the model file's
 };
 
 /// An array where it lies in its file, or a number for every element.
