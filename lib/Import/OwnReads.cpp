@@ -25,16 +25,19 @@ StringRef kerf::onnx_import::scopeOf(const onnx::NodeProto &node) {
 static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
 /// Whether the call has an argument that torch.export calls after the
-/// parameter: %p_cell_bias for "cell.bias".
+/// parameter or the buffer: %p_cell_bias for "cell.bias", %b_norm_running_mean
+/// for "norm.running_mean".
 static bool hasArgument(StringRef call, StringRef parameter) {
-  std::string argument = "%p_";
-  for (char c : parameter)
-    argument += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
-  for (size_t at = call.find(argument); at != StringRef::npos;
-       at = call.find(argument, at + 1)) {
-    size_t end = at + argument.size();
-    if (end == call.size() || !isOfName(call[end]))
-      return true;
+  for (const char *kind : {"%p_", "%b_"}) {
+    std::string argument = kind;
+    for (char c : parameter)
+      argument += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+    for (size_t at = call.find(argument); at != StringRef::npos;
+         at = call.find(argument, at + 1)) {
+      size_t end = at + argument.size();
+      if (end == call.size() || !isOfName(call[end]))
+        return true;
+    }
   }
   return false;
 }

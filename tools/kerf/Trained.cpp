@@ -16,6 +16,8 @@
 
 #include <map>
 
+#include <set>
+
 using namespace kerf;
 using namespace kerf::tool;
 
@@ -117,13 +119,16 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
              elementsText(elements),
          trained, verbose);
   Groups buffers;
+  // One that a norm which is applied twice updates twice is one.
+  std::set<std::string> statistics;
   for (const std::string &name : result.buffers)
-    add(buffers, name, {0}, verbose);
+    if (statistics.insert(name).second)
+      add(buffers, name, {0}, verbose);
   if (!result.buffers.empty()) {
     std::vector<std::string> texts;
     for (const auto &[key, group] : buffers)
       texts.push_back(names(group));
-    lines.push_back("updates " + std::to_string(result.buffers.size()) +
+    lines.push_back("updates " + std::to_string(statistics.size()) +
                     " running statistics: " +
                     llvm::join(llvm::ArrayRef(texts).take_front(4), ", ") +
                     (texts.size() > 4 ? ", ..." : ""));
