@@ -233,6 +233,34 @@ kerf::tool::collectiveRows(const json::Object &root) {
   return rows;
 }
 
+/// A line on the device that holds most; empty: nothing is known.
+static std::string memoryOfRun(const json::Object &run) {
+  const json::Object *memory = run.getObject("memory");
+  const json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  if (!devices)
+    return "";
+  const json::Object *fullest = nullptr;
+  for (const json::Value &value : *devices)
+    if (const json::Object *device = value.getAsObject();
+        device &&
+        (!fullest || numberAt(device, {"peak"}) > numberAt(fullest, {"peak"})))
+      fullest = device;
+  if (!fullest)
+    return "";
+  std::string text = "memory    " + formatBytes(numberAt(fullest, {"peak"})) +
+                     (devices->size() > 1 ? " on the fullest device" : "");
+  const char *between = " = ";
+  for (auto [key, what] : {std::pair("parameters", "parameters and states"),
+                           {"activations", "activations"},
+                           {"workspace", "workspace of libraries"}})
+    if (double bytes = numberAt(fullest, {key}); bytes > 0) {
+      text += between + std::string(what) + " " + formatBytes(bytes);
+      between = " + ";
+    }
+  return text + "\n";
+}
+
 void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -245,8 +273,8 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
          << "step      "
          << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
          << " (median of " << int64_t(numberAt(&run, {"repeat"}))
-         << "): " << stepText(run.getObject("time"), kOtherOfRun)
-         << "\n\ncommunication  "
+         << "): " << stepText(run.getObject("time"), kOtherOfRun) << "\n"
+         << memoryOfRun(run) << "\ncommunication  "
          << formatBytes(numberAt(communication, {"bytes_per_rank"}))
          << " sent by the busiest rank, "
          << formatBytes(numberAt(communication, {"total_bytes"}))
