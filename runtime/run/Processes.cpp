@@ -137,7 +137,9 @@ int Launcher::watch() {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  if (forwarded && code == 0 && !killed.empty())
+  // A second signal ends at once whom it finds; the others fail for want of
+  // them.
+  if (forwarded && (code == 0 || handedOn > 1) && !killed.empty())
     return 128 + forwarded;
   if (!killed.empty())
     say(err, (code ? "note: " : "error: ") + printable(killed) + "\n");
