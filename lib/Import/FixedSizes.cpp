@@ -41,9 +41,9 @@ public:
     return !same || same->node != issue.node || same->message != issue.message;
   }
 
-  /// The largest size below the one that was given of those that are taken, as
-  /// far as smaller ones are taken, too; 0: not even 1 is.
-  int64_t largest(const std::string &name) const {
+  /// A size below the one that was given that is taken, where the next is not;
+  /// 0: not even 1 is.
+  int64_t lastTaken(const std::string &name) const {
     int64_t taken = 0, refused = options.dims.at(name);
     while (refused - taken > 1) {
       int64_t size = taken == 0 ? 1 : taken + (refused - taken) / 2;
@@ -80,23 +80,23 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
   if (!issue)
     return;
   Trials trials(context, path, options, *issue);
-  std::string sizes, largest;
+  std::string sizes, taken;
   for (const auto &[name, size] : options.dims) {
     if (!trials.changesWith(name, size > 1 ? size - 1 : size + 1))
       continue;
     sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
-    if (int64_t most = trials.largest(name))
-      largest +=
-          (largest.empty() ? "" : ", ") + name + "=" + std::to_string(most);
+    if (int64_t last = trials.lastTaken(name))
+      taken += (taken.empty() ? "" : ", ") + name + "=" + std::to_string(last) +
+               " and not " + std::to_string(last + 1);
   }
   if (sizes.empty())
     return;
   std::vector<std::string> &notes = report.issues.front().notes;
   notes.push_back("it depends on sizes that were given: " + sizes);
   notes.push_back(
-      !largest.empty()
-          ? "the model takes at most " + largest +
-                ", as if it had a table of so many rows (of positions, say)"
+      !taken.empty()
+          ? "of smaller sizes the model takes " + taken +
+                ", as if a table had so many rows (of positions, say)"
           : "the sizes contradict each other, or one is fixed by the "
             "export, which is then the only one: give that "
             "one, or export the model again with the dimension open in "

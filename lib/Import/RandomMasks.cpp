@@ -31,9 +31,14 @@ public:
         makers[output] = &node;
       for (const std::string &input : node.input())
         readers[input].push_back(&node);
+      for (const auto &attribute : node.attribute()) {
+        noteBody(attribute.g());
+        for (const auto &body : attribute.graphs())
+          noteBody(body);
+      }
     }
     for (const auto &output : graph.output())
-      isOutput.insert(output.name());
+      readElsewhere.insert(output.name());
     for (const auto &tensor : graph.initializer())
       initializers[tensor.name()] = &tensor;
   }
@@ -46,6 +51,21 @@ public:
   }
 
 private:
+  /// What the body of a loop or a branch reads keeps its name.
+  void noteBody(const onnx::GraphProto &body) {
+    for (const auto &output : body.output())
+      readElsewhere.insert(output.name());
+    for (const auto &node : body.node()) {
+      for (const std::string &input : node.input())
+        readElsewhere.insert(input);
+      for (const auto &attribute : node.attribute()) {
+        noteBody(attribute.g());
+        for (const auto &inner : attribute.graphs())
+          noteBody(inner);
+      }
+    }
+  }
+
   /// Evenly spread over [0, 1), without a seed.
   static bool isUnit(const onnx::NodeProto &node) {
     for (const auto &attribute : node.attribute()) {
@@ -63,7 +83,7 @@ private:
   onnx::NodeProto *readerOf(const std::string &name) const {
     auto found = readers.find(name);
     return found == readers.end() || found->second.size() != 1 ||
-                   isOutput.contains(name)
+                   readElsewhere.contains(name)
                ? nullptr
                : found->second.front();
   }
@@ -114,19 +134,23 @@ private:
         ofType.push_back(reader);
       return isType;
     });
+    // What is damaged is refused behind this.
+    auto hasResult = [](const onnx::NodeProto *node) {
+      return node && node->output_size() == 1;
+    };
     onnx::NodeProto *less = readerOf(numbers);
-    if (!less || less->op_type() != "Less" || less->input_size() != 2 ||
-        less->input(0) != numbers)
+    if (!hasResult(less) || less->op_type() != "Less" ||
+        less->input_size() != 2 || less->input(0) != numbers)
       return;
     std::optional<double> kept = numberOf(less->input(1));
     onnx::NodeProto *cast = readerOf(less->output(0));
-    if (!kept || !(*kept > 0 && *kept <= 1) || !cast ||
+    if (!kept || !(*kept > 0 && *kept <= 1) || !hasResult(cast) ||
         (cast->op_type() != "Cast" && cast->op_type() != "CastLike") ||
         cast->input(0) != less->output(0))
       return;
     onnx::NodeProto *divided = readerOf(cast->output(0));
-    if (!divided || divided->op_type() != "Div" || divided->input_size() != 2 ||
-        divided->input(0) != cast->output(0))
+    if (!hasResult(divided) || divided->op_type() != "Div" ||
+        divided->input_size() != 2 || divided->input(0) != cast->output(0))
       return;
     std::optional<double> by = numberOf(divided->input(1));
     if (!by || std::fabs(*by - *kept) > 1e-5 * *kept)
@@ -181,7 +205,7 @@ private:
   llvm::StringMap<onnx::NodeProto *> makers;
   llvm::StringMap<SmallVector<onnx::NodeProto *, 1>> readers;
   llvm::StringMap<const onnx::TensorProto *> initializers;
-  llvm::StringSet<> isOutput;
+  llvm::StringSet<> readElsewhere;
 };
 } // namespace
 

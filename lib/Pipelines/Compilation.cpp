@@ -304,7 +304,7 @@ static void keepNamesOfArguments(llvm::StringMap<int64_t> &dims,
 }
 
 Outcome Compilation::runPlan() {
-  options.plan.storesNarrow = options.cuda;
+  options.plan.memoryBound = options.cuda;
   keepNamesOfArguments(options.plan.batchDims, module.get());
   if (options.beforePlan)
     options.beforePlan(module.get());

@@ -290,6 +290,16 @@ void Trainer::checkLabels(const Batch &batch) {
                       : std::string()));
 }
 
+/// The elements of a batch's tensor, by an exact conversion.
+template <typename T>
+static std::vector<T> numbersOf(const std::vector<char> &tensor,
+                                kerf_dtype_t dtype, ConvertFn widen) {
+  std::vector<T> values(tensor.size() / static_cast<size_t>(dtypeSize(dtype)));
+  widen(tensor.data(), reinterpret_cast<char *>(values.data()),
+        static_cast<int64_t>(values.size()));
+  return values;
+}
+
 std::string Trainer::sampleOf(const std::string &failure,
                               const Batch &batch) const {
   // Rank programs fail with a text alone (execution/Context.cpp).
@@ -306,12 +316,9 @@ std::string Trainer::sampleOf(const std::string &failure,
     if (inputs[i].isLabels || inputs[i].isShared || !widen ||
         !isInteger(inputs[i].dtype))
       continue;
-    const std::vector<char> &tensor = batch.tensors[i];
-    auto count =
-        static_cast<int64_t>(tensor.size()) / dtypeSize(inputs[i].dtype);
+    auto values = numbersOf<int64_t>(batch.tensors[i], inputs[i].dtype, widen);
+    auto count = static_cast<int64_t>(values.size());
     int64_t perSample = count / std::max<int64_t>(1, state.batch);
-    std::vector<int64_t> values(static_cast<size_t>(count));
-    widen(tensor.data(), reinterpret_cast<char *>(values.data()), count);
     int64_t place =
         std::find(values.begin(), values.end(), index) - values.begin();
     if (place < count && place / perSample < int64_t(batch.samples.size()))
@@ -327,17 +334,14 @@ std::string Trainer::notFiniteIn(const Batch &batch) const {
     ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
     if (!widen || isInteger(inputs[i].dtype))
       continue;
-    const std::vector<char> &tensor = batch.tensors[i];
-    auto count =
-        static_cast<int64_t>(tensor.size()) / dtypeSize(inputs[i].dtype);
-    std::vector<double> values(static_cast<size_t>(count));
-    widen(tensor.data(), reinterpret_cast<char *>(values.data()), count);
+    auto values = numbersOf<double>(batch.tensors[i], inputs[i].dtype, widen);
     auto found = std::find_if(values.begin(), values.end(), [](double value) {
       return !std::isfinite(value);
     });
     if (found == values.end())
       continue;
-    int64_t perSample = count / std::max<int64_t>(1, state.batch);
+    int64_t perSample =
+        static_cast<int64_t>(values.size()) / std::max<int64_t>(1, state.batch);
     int64_t sample = (found - values.begin()) / std::max<int64_t>(1, perSample);
     std::string where = cat(options.data, " has ", text(*found), " in \"",
                             inputs[i].name, "\"");

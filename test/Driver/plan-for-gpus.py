@@ -47,6 +47,11 @@ for precision in ("f32", "bf16"):
     step = plan("--dim=batch=1024", *TRAIN[1:], "--machine=h100-8", "--devices=2", f"--precision={precision}", "--zero=none", "--recompute=none")
     ratios = [device["predicted"]["peak"] / device["peak"] for device in laid_out(step)]
     checks.expect(f"{precision}: a step that trains", all(0.98 <= ratio <= 1.02 for ratio in ratios), ratios)
+# Norms' scales are read before such kernels, with the statistics: a net of convolutions, BatchNorm and SiLU.
+norms = json.loads(kerf("plan", f"{sys.argv[2]}/training/conv-batch-norm/model.onnx", "--dim=batch=4096", "--mesh=dp=2", *TRAIN[2:4], "--optimizer=sgd", "--machine=h100-8",
+                        "--devices=2", "--zero=none", "--recompute=none", "--json").stdout)
+ratios = [device["predicted"]["peak"] / device["peak"] for device in laid_out(norms)]
+checks.expect("norms", all(0.98 <= ratio <= 1.02 for ratio in ratios), ratios)
 # Blocks of convolutions that are computed again wait for their turn: they save what they are to save.
 NET = [f"{sys.argv[2]}/graphs/resnet50/model.onnx", "--dim=batch=32", "--mesh=dp=2", *TRAIN[2:4], "--optimizer=sgd", "--machine=h100-8", "--devices=2", "--zero=none"]
 once, again = (laid_out(json.loads(kerf("plan", *NET, "--json", f"--recompute={kind}").stdout))[0] for kind in ("none", "all"))

@@ -71,6 +71,16 @@ still = kerf("train", apart, "--loss=cross_entropy(y,labels)", "--optimizer=sgd,
              "--trainable=first|second", f"--eval-data={OUT / 'data.npz'}", "--json", "-q")
 checks.expect("evaluation", still.returncode == 0 and np.isclose(json.loads(still.stdout)["eval_loss"], plain, rtol=1e-5), still.stdout + still.stderr)
 
+# A node without a result is refused, as in any other place.
+for kind in ("Less", "CastLike", "Div"):
+    nodes = [node for node in drawn("by") if node.op_type != "Constant" and node.output[0] != "q"]
+    broken = model("broken.onnx", nodes, {"by": np.float32(KEPT), "q": np.float32(KEPT)})
+    damaged = onnx.load(broken)
+    found = [node for node in damaged.graph.node if node.op_type == kind][-1]
+    del found.output[:]
+    broken.write_bytes(damaged.SerializeToString())
+    expect_error(checks, f"{kind} without a result", ["inspect", broken, "--dim=batch=2"], 3, [f"{kind} has no outputs"])
+
 # A mask of another kind is one of the graph, the same in every step: that is said.
 checks.expect("another mask", "draws the same numbers in every step" in losses(other, 0)[2])
 checks.finish()

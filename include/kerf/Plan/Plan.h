@@ -67,9 +67,10 @@ struct PlanOptions {
   Objective objective = Objective::Time;
   cost::VolumeModel volumeModel = cost::VolumeModel::Ring;
   std::optional<int64_t> memoryLimitBytes;
-  /// Whether calls store products of 16 bits in 16 bits, as lowering has it for
-  /// devices whose memory is slow beside computing (GPUs).
-  bool storesNarrow = false;
+  /// Whether memory is slow beside computing (GPUs), as lowering's target has
+  /// it: calls store products of 16 bits in 16 bits, and kernels compute again
+  /// what is cheap.
+  bool memoryBound = false;
   std::vector<ShardHint> hints;
   SolverKind solver = SolverKind::Auto;
   uint64_t seed = 0;

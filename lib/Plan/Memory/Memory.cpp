@@ -112,7 +112,7 @@ void StageMemory::findViews() {
             !isTerminator(user) &&
             (!isHere(user) || functionOf(user) != functionOf(def)));
   };
-  if (graph.storesNarrow())
+  if (graph.isMemoryBound())
     endsCall = findStoredNarrow(function, isLeft);
   for (Operation &op : block)
     for (Value result : op.getResults())
@@ -141,7 +141,7 @@ void StageMemory::formGroups() {
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        elements, bytes, graph.storesNarrow()});
+                        elements, bytes, graph.isMemoryBound()});
   }
 }
 

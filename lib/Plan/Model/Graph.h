@@ -220,8 +220,8 @@ public:
   /// Local bytes of a value under a solution, as made and as shared.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
   int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
-  /// Whether calls store products of 16 bits in 16 bits.
-  bool storesNarrow() const { return options.storesNarrow; }
+  /// As PlanOptions has it.
+  bool isMemoryBound() const { return options.memoryBound; }
 
   /// The solution with the layouts of a given plan (PriceGiven.h); none if a
   /// node has no such choice.
