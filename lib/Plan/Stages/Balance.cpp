@@ -19,8 +19,8 @@ using namespace kerf;
 using namespace kerf::plan;
 using namespace kerf::plan::cutter;
 
-/// What a step takes at least: the longest of the paths in
-/// lib/Cost/StepShares.cpp, without what is sent.
+/// What a step takes at least: the longest of a path for each place
+/// (lib/Cost/SchedulePaths.cpp, factorOf()), without what is sent.
 static int64_t longestPath(llvm::ArrayRef<cost::StageTimes> times,
                            int64_t stages, int64_t micro) {
   std::vector<int64_t> ofStage(stages, 0), inFront(stages, 0);
