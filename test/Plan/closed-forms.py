@@ -132,7 +132,7 @@ def fully_connected(model, layout):
         pins[f"node_linear{layer}#5"] = "[{},{q}]" if is_row else "[{q},{}]"
     pins["node_linear_2#2"] = columns if layout == "column" else whole
     # What the loss makes of each sample and class, by the numbers of these values.
-    pins["loss#(2|3|4|6|7|8|12|39|40|41|43|44|45|46)"] = whole
+    pins["loss#(2|3|4|6|7|8|11|32|33|34|36|37|38|39)"] = whole
 
     def formula(n):
         def share(elements):  # f * 256 * 4 bytes each

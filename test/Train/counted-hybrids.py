@@ -28,7 +28,7 @@ def pins(layout):
              "conv[12].weight(#3)?": "[{},{},{},{}]", "conv[12].bias(#3)?": "[{}]", "node_relu_(2|3)(#3)?": columns,
              "node_linear(_1)?#2": columns, "node_linear(_1)?#3": "[{q}]",
              "node_linear_2#2": columns if layout == "column" else whole,
-             "loss#(2|3|4|6|7|8|12|39|40|41|43|44|45|46)": whole}
+             "loss#(2|3|4|6|7|8|11|32|33|34|36|37|38|39)": whole}
     for layer in ("", "_1", "_2"):
         is_row = layout == "row" or layout == "mixed" and layer
         table[f"node_linear{layer}"] = partial if is_row else columns

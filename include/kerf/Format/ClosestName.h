@@ -35,22 +35,55 @@ inline size_t editDistance(const std::string &a, const std::string &b) {
   return row[b.size()];
 }
 
-/// That of `names` which is spelled nearly as `wanted`; empty if none is. A
-/// third of the letters may be wrong, or two that are swapped; names of a few
-/// letters are others.
-inline std::string closestName(const std::string &wanted,
-                               const std::vector<std::string> &names) {
-  std::string closest;
-  size_t least =
-      wanted.size() < 4 ? 2 : std::max<size_t>(wanted.size() / 3, 2) + 1;
+/// How many letters differ. Near is what has a third of them wrong, or two that
+/// are swapped; names of a few letters are others.
+inline size_t slipOf(const std::string &wanted, const std::string &name,
+                     bool &isNear) {
   auto sorted = [](std::string text) {
     std::sort(text.begin(), text.end());
     return text;
   };
+  bool isSwapped = wanted.size() > 2 && sorted(wanted) == sorted(name);
+  size_t distance = isSwapped ? 1 : editDistance(wanted, name);
+  size_t least =
+      wanted.size() < 4 ? 2 : std::max<size_t>(wanted.size() / 3, 2) + 1;
+  isNear = distance < least && distance < std::max(wanted.size(), name.size());
+  return distance;
+}
+
+/// Of names with as many parts between dots each part is that of the other, or
+/// nearly: "wte.weight" is no slip of "fc.weight".
+inline bool arePartsNear(std::string wanted, std::string name) {
+  if (std::count(wanted.begin(), wanted.end(), '.') !=
+      std::count(name.begin(), name.end(), '.'))
+    return true;
+  auto firstOf = [](std::string &text) {
+    size_t dot = std::min(text.find('.'), text.size());
+    std::string first = text.substr(0, dot);
+    text.erase(0, dot + 1);
+    return first;
+  };
+  while (!wanted.empty() || !name.empty()) {
+    std::string own = firstOf(wanted), other = firstOf(name);
+    bool isNear = true;
+    if (own != other)
+      slipOf(own, other, isNear);
+    if (!isNear)
+      return false;
+  }
+  return true;
+}
+
+/// That of `names` which is spelled nearly as `wanted`; empty if none is.
+inline std::string closestName(const std::string &wanted,
+                               const std::vector<std::string> &names) {
+  std::string closest;
+  size_t least = 0;
   for (const std::string &name : names) {
-    bool isSwapped = wanted.size() > 2 && sorted(wanted) == sorted(name);
-    size_t distance = isSwapped ? 1 : editDistance(wanted, name);
-    if (distance < least && distance < std::max(wanted.size(), name.size())) {
+    bool isNear = false;
+    size_t distance = slipOf(wanted, name, isNear);
+    if (isNear && (closest.empty() || distance < least) &&
+        arePartsNear(wanted, name)) {
       least = distance;
       closest = name;
     }

@@ -35,7 +35,19 @@ bool Graph::hasSeveralUses(Value value) const {
          }) > 1;
 }
 
-ValueNames::ValueNames(func::FuncOp function) {
+static constexpr StringLiteral kOfConstant = ":constant";
+
+bool kerf::plan::isUnnamedConstant(Operation *op) {
+  auto source = dyn_cast<SourceOpInterface>(op);
+  return source && !source.isParameter() && source.getSourceName().empty();
+}
+
+bool ValueNames::isOfConstant(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  return (base.ends_with("#") ? base.drop_back() : name).ends_with(kOfConstant);
+}
+
+ValueNames::ValueNames(func::FuncOp function, Constants constants) {
   // By base: numbers below this one are taken. A node may become many ops, so
   // they are not tried again for each.
   llvm::StringMap<int64_t> next;
@@ -58,8 +70,11 @@ ValueNames::ValueNames(func::FuncOp function) {
       continue;
     for (OpResult result : op.getResults()) {
       std::string base = op.getName().stripDialect().str();
-      if (auto loc = op.getLoc()->findInstanceOf<NameLoc>())
+      if (auto loc = op.getLoc()->findInstanceOf<NameLoc>()) {
         base = loc.getName().str();
+        if (constants == Constants::Apart && isUnnamedConstant(&op))
+          base += kOfConstant;
+      }
       if (auto source = dyn_cast<SourceOpInterface>(&op);
           source && !source.getSourceName().empty())
         base = source.getSourceName().str();

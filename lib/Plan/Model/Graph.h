@@ -66,11 +66,24 @@ bool isWrittenInPlace(mlir::OpResult result);
 /// layout.
 dist::Phase sharedPhase(const BatchAnalysis &batch, mlir::Value value);
 
+/// Whether an op is a constant that has no name of its own. Which of these
+/// there are depends on sizes: the 1/64 of a mean over 64 samples may be one
+/// with another constant, that of 32 samples not.
+bool isUnnamedConstant(mlir::Operation *op);
+
 /// Names of values for hints and plan.json: the ONNX name of inputs, weights
-/// and nodes, made unique by "#2", "#3".
+/// and nodes, made unique by "#2", "#3". What is computed is numbered apart
+/// from unnamed constants, which are "mean:constant", so that a plan serves
+/// for another batch.
 class ValueNames {
 public:
-  explicit ValueNames(mlir::func::FuncOp function);
+  enum class Constants { Apart, Together };
+  /// `Together`: as plans were written before, where a constant of a node took
+  /// one of the node's numbers.
+  explicit ValueNames(mlir::func::FuncOp function,
+                      Constants constants = Constants::Apart);
+  /// Whether the name is that of an unnamed constant.
+  static bool isOfConstant(llvm::StringRef name);
   llvm::StringRef operator[](mlir::Value value) const {
     return names.find(value)->second;
   }
@@ -80,6 +93,10 @@ private:
   llvm::DenseMap<mlir::Value, std::string> names;
   llvm::StringMap<mlir::Value> values;
 };
+
+/// "\nnote: ..." for a name that nothing has: weights that several ops read may
+/// have been called so, too; empty: there are none.
+std::string noteShared(mlir::func::FuncOp function, const ValueNames &names);
 
 /// Why a hint is invalid: its pattern is not a regular expression, or matches
 /// no name. Empty if all hints are valid.

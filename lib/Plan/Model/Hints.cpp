@@ -272,6 +272,28 @@ void Graph::applyHints(Value value, uint32_t node,
   }
 }
 
+std::string kerf::plan::noteShared(func::FuncOp function,
+                                   const ValueNames &names) {
+  constexpr size_t kMost = 4; // names
+  std::vector<std::string> shared;
+  for (Operation &op : function.getBody().front()) {
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (!source || !source.isParameter())
+      continue;
+    int64_t reads = llvm::count_if(op.getUsers(), [](Operation *user) {
+      return dist::getPhase(user) == dist::Phase::Forward;
+    });
+    if (reads > 1)
+      shared.push_back("'" + names[op.getResult(0)].str() + "'");
+  }
+  return shared.empty()
+             ? ""
+             : "\nnote: a weight that several layers share has one name; "
+               "several read " +
+                   llvm::join(ArrayRef(shared).take_front(kMost), ", ") +
+                   (shared.size() > kMost ? ", ..." : "");
+}
+
 std::string kerf::plan::checkHints(func::FuncOp function,
                                    const ValueNames &names,
                                    ArrayRef<ShardHint> hints) {
@@ -293,10 +315,13 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     llvm::for_each(function.getArguments(), visit);
     for (Operation &op : function.getBody().front())
       llvm::for_each(op.getResults(), visit);
-    if (!any)
-      return "option shard: no value is named '" + hint.pattern + "'" +
-             closestPattern(hint.pattern, all) + "\nnote: there are " +
-             examples + " and others; plan.json lists all";
+    if (!any) {
+      std::string close = closestPattern(hint.pattern, all);
+      return "option shard: no value is named '" + hint.pattern + "'" + close +
+             (close.empty() ? noteShared(function, names) : "") +
+             "\nnote: there are " + examples +
+             " and others; plan.json lists all";
+    }
   }
   return "";
 }

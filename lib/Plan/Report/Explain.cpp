@@ -126,7 +126,8 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
   } else if (!close.empty()) {
     message += ", did you mean '" + close + "'?";
   } else {
-    message += "\nnote: there are " + quoted(all, 4) + "; plan.json lists all";
+    message += noteShared(function, names) + "\nnote: there are " +
+               quoted(all, 4) + "; plan.json lists all";
   }
   return {};
 }

@@ -3,15 +3,15 @@
 // The "values" of plan.json: for each value its sharding, the sharding in which
 // several uses share it or those for which the passes of a micro-batch gather
 // it, those of the operands of the op that makes it, and the stage. Read back,
-// edited or not, they give the same attributes that planning writes. Blocks
-// that the plan computes again are made first, and what ZeRO moves to the
-// prologue is moved; but for these, everything is checked before anything is
-// changed.
+// edited or not, they give the same attributes that planning writes. But
+// for what the plan makes of the step (GivenStep.h), everything is checked
+// before anything is changed.
 //
 //===----------------------------------------------------------------------===//
 #include "../EntryFunction.h"
 #include "../Model/Terminator.h"
 #include "../WriteBack.h"
+#include "GivenStep.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
 #include "ShardingText.h"
@@ -19,7 +19,6 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
 #include "kerf/Format/Schemas.h"
-#include "kerf/Plan/Recompute.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -51,8 +50,8 @@ public:
   Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
          Zero zero, std::string &message)
       : module(module), function(function), plan(plan), message(message),
-        names(function), rules(function), batch(function, {}, rules),
-        zero(function, zero) {}
+        names(namesOf(function, plan)), rules(function),
+        batch(function, {}, rules), zero(function, zero) {}
 
   LogicalResult run(const PlanOptions &options, PlanResult &result);
 
@@ -70,7 +69,9 @@ private:
                                              ArrayRef<int64_t> shape);
   LogicalResult checkEntry(StringRef name, const json::Object &entry,
                            size_t rank);
+  static ValueNames namesOf(func::FuncOp function, const json::Value &plan);
   LogicalResult readValue(const json::Object &entry);
+  void placeConstant(Operation *op);
   LogicalResult readGathered(StringRef name, Value value,
                              const json::Object &entry);
   LogicalResult checkParts(Operation *op);
@@ -288,6 +289,48 @@ LogicalResult Reader::checkEntry(StringRef name, const json::Object &entry,
   return success();
 }
 
+static int64_t rankOf(const json::Object &entry) {
+  const json::Array *sizes = entry.getArray("shape");
+  return sizes ? static_cast<int64_t>(sizes->size()) : -1;
+}
+
+/// As the plan was written: see ValueNames::Constants.
+ValueNames Reader::namesOf(func::FuncOp function, const json::Value &plan) {
+  const json::Array *values = plan.getAsObject()->getArray("values");
+  auto knowsAll = [&](const ValueNames &names) {
+    return !values || llvm::all_of(*values, [&](const json::Value &value) {
+      const json::Object *entry = value.getAsObject();
+      StringRef name = entry ? entry->getString("name").value_or("") : "";
+      return names.find(name) || name.starts_with("output:") ||
+             ValueNames::isOfConstant(name);
+    });
+  };
+  ValueNames apart(function);
+  if (knowsAll(apart))
+    return apart;
+  ValueNames together(function, ValueNames::Constants::Together);
+  return knowsAll(together) ? together : apart;
+}
+
+/// A constant that the plan does not know, having been made for other sizes, is
+/// whole on every device, in the first stage that uses it.
+void Reader::placeConstant(Operation *op) {
+  OpPlan &own = ops[op];
+  for (Value result : op->getResults())
+    own.results.push_back(
+        dist::ShardingAttr::get(module.getContext(), meshAttr,
+                                dist::Layout(tensorType(result).getRank())));
+  for (Operation *user : op->getUsers()) {
+    auto found = ops.find(user);
+    if (found == ops.end() || !found->second.stage)
+      continue;
+    std::pair<int64_t, int64_t> place = {found->second.chunk,
+                                         *found->second.stage};
+    if (!own.stage || place < std::pair(own.chunk, *own.stage))
+      std::tie(own.chunk, own.stage) = place;
+  }
+}
+
 LogicalResult Reader::readValue(const json::Object &entry) {
   std::optional<StringRef> name = entry.getString("name");
   if (!name)
@@ -312,6 +355,10 @@ LogicalResult Reader::readValue(const json::Object &entry) {
     return success();
   }
   Value value = names.find(*name);
+  // Which constants there are differs between sizes: see placeConstant().
+  if (ValueNames::isOfConstant(*name) &&
+      (!value || rankOf(entry) != tensorType(value).getRank()))
+    return success();
   if (!value)
     return fail("values: the model has no value '" + *name + "'" + kOtherModel);
   ArrayRef<int64_t> shape = tensorType(value).getShape();
@@ -486,7 +533,10 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
     if (!arguments.contains(argument))
       return fail("values: input '" + names[argument] + "' is missing");
   for (Operation &op : function.getBody().front())
-    if (op.getNumResults() && ops[&op].results.size() != op.getNumResults())
+    if (isUnnamedConstant(&op) && !ops.contains(&op))
+      placeConstant(&op);
+    else if (op.getNumResults() &&
+             ops[&op].results.size() != op.getNumResults())
       return fail("values: '" + names[op.getResult(0)] + "' is missing");
   for (Operation &op : function.getBody().front())
     if (op.getNumResults() && failed(checkParts(&op)))
@@ -499,76 +549,6 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   return success();
 }
 
-static bool isTrainingStep(func::FuncOp function) {
-  return llvm::any_of(function.getOps<dist::AssignOp>(), [](dist::AssignOp op) {
-    return dist::getPhase(op) == dist::Phase::Update;
-  });
-}
-
-/// A plan is of a step that trains, or of inference.
-static LogicalResult checkGoal(const json::Value &plan, func::FuncOp function,
-                               std::string &message) {
-  const json::Object *root = plan.getAsObject();
-  std::optional<StringRef> goal = root ? root->getString("goal") : std::nullopt;
-  bool trains = isTrainingStep(function);
-  if (!goal || (*goal == "train") == trains)
-    return success();
-  message = trains ? "is a plan of inference, expected one of a step that "
-                     "trains (option train plans one)"
-                   : "is a plan of a step that trains, expected one of "
-                     "inference (option train makes a step)";
-  return failure();
-}
-
-/// Computes the blocks again that the plan names by a value in each.
-static LogicalResult recomputeAsIn(const json::Value &plan,
-                                   func::FuncOp function,
-                                   std::string &message) {
-  const json::Object *root = plan.getAsObject();
-  const json::Value *list = root ? root->get("recompute") : nullptr;
-  if (!list)
-    return success();
-  const json::Array *entries = list->getAsArray();
-  if (!entries) {
-    message = "recompute: is no list of blocks";
-    return failure();
-  }
-  std::vector<std::string> firsts;
-  for (const json::Value &entry : *entries) {
-    const json::Object *block = entry.getAsObject();
-    std::optional<StringRef> first =
-        block ? block->getString("first") : std::nullopt;
-    if (!first) {
-      message = "recompute: a block has no value \"first\"";
-      return failure();
-    }
-    firsts.push_back(first->str());
-  }
-  if (firsts.empty())
-    return success();
-  std::string unknown;
-  FailureOr<std::vector<size_t>> blocks = blocksOf(function, firsts, unknown);
-  if (failed(blocks)) {
-    message = "recompute: no block of the model begins with '" + unknown + "'";
-    return failure();
-  }
-  recomputeBlocks(function, *blocks);
-  return success();
-}
-
-/// The plan's "zero", from 0 to 3; none: 0.
-static FailureOr<Zero> zeroOf(const json::Value &plan, std::string &message) {
-  const json::Object *root = plan.getAsObject();
-  const json::Value *given = root ? root->get("zero") : nullptr;
-  if (!given)
-    return Zero::None;
-  std::optional<int64_t> number = given->getAsInteger();
-  if (number && *number >= 0 && *number < int64_t(std::size(kZeros)))
-    return kZeros[*number];
-  message = "zero: expected 0, 1, 2 or 3";
-  return failure();
-}
-
 LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const json::Value &plan,
                                         const PlanOptions &options,
@@ -577,17 +557,8 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
   func::FuncOp function = entryToPlan(module);
   if (!function)
     return failure();
-  if (failed(checkGoal(plan, function, message)) ||
-      failed(recomputeAsIn(plan, function, message)))
-    return failure();
-  FailureOr<Zero> zero = zeroOf(plan, message);
+  FailureOr<Zero> zero = makeStepOf(plan, function, message);
   if (failed(zero))
     return failure();
-  if (*zero != Zero::None && !isTrainingStep(function)) {
-    message = "zero: expected 0, the plan is of inference, which has neither "
-              "gradients nor states";
-    return failure();
-  }
-  (void)roundInPrologue(function, *zero);
   return Reader(module, function, plan, *zero, message).run(options, result);
 }
