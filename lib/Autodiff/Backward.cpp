@@ -121,11 +121,13 @@ LogicalResult Step::buildBackward() {
       // Only ops with zero derivative (floor, sign) read it.
       auto type = cast<RankedTensorType>(parameter.value.getType());
       kept.push_back(
-          {parameter.label, type.getShape().vec(), KeptWhy::NotReached});
+          {parameter.label, type.getShape().vec(), KeptWhy::NoGradient});
       makeConstant(parameter.value);
     }
     return !parameter.gradient;
   });
+  if (failed(checkTrainable()))
+    return mlir::failure();
   if (parameters.empty())
     return request("nothing to train: no gradient reaches a parameter");
   for (Parameter &parameter : parameters) {

@@ -125,7 +125,7 @@ static void replaceBySlices(OpBuilder &builder, const Box &box) {
 }
 
 void Step::joinViews() {
-  llvm::DenseSet<Value> reached = reachedFromLoss();
+  llvm::DenseSet<Value> reached = reachedFromLoss(/*byGradients=*/true);
   llvm::MapVector<StringAttr, SmallVector<Box>> boxes;
   for (auto weight : body().getOps<nn::WeightOp>())
     if (reached.contains(weight.getResult()))

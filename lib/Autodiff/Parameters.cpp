@@ -39,6 +39,8 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
     return "a statistic";
   case KeptWhy::Buffer:
     return "a buffer or a constant, as the exporter says";
+  case KeptWhy::NoGradient:
+    return "read by the loss, which gives it no gradient";
   case KeptWhy::NotReached:
     return "not reached by the loss";
   }
@@ -136,15 +138,15 @@ void Step::makeConstant(Value source) {
   state.erase();
 }
 
-llvm::DenseSet<Value> Step::reachedFromLoss() {
+llvm::DenseSet<Value> Step::reachedFromLoss(bool byGradients) {
   llvm::DenseSet<Value> reached{loss()};
   for (Operation &op : llvm::reverse(body().without_terminator())) {
-    if (stopsGradient(&op) || !llvm::any_of(op.getResults(), [&](Value value) {
-          return reached.contains(value);
-        }))
+    if ((byGradients && stopsGradient(&op)) ||
+        !llvm::any_of(op.getResults(),
+                      [&](Value value) { return reached.contains(value); }))
       continue;
     for (Value operand : op.getOperands())
-      if (isComputedFloat(typeOf(operand).getElementType()))
+      if (!byGradients || isComputedFloat(typeOf(operand).getElementType()))
         reached.insert(operand);
   }
   return reached;
@@ -369,6 +371,30 @@ LogicalResult Step::refuseNotF32(ArrayRef<Value> sources) {
   return mlir::failure();
 }
 
+LogicalResult Step::checkTrainable() {
+  for (const std::string &text : options.trainable) {
+    StringRef pattern = text;
+    pattern.consume_front("+");
+    llvm::Regex regex = namePattern(pattern);
+    auto isMeant = [&](StringRef name, const std::string &label) {
+      return regex.match(name) || pattern == label;
+    };
+    bool trains = llvm::any_of(parameters, [&](const Parameter &each) {
+      std::optional<StringRef> original =
+          originalOf(each.value.getDefiningOp());
+      return isMeant(each.name, each.label) ||
+             (original && regex.match(*original));
+    });
+    auto idle = llvm::find_if(kept, [&](const KeptParameter &each) {
+      return isMeant(each.name, each.name);
+    });
+    if (!trains && idle != kept.end())
+      return request("option trainable: '" + text + "' trains nothing: '" +
+                     idle->name + "' is " + describe(idle->why));
+  }
+  return success();
+}
+
 LogicalResult Step::selectParameters() {
   std::vector<std::string> these, asWell;
   for (const std::string &text : options.trainable)
@@ -385,7 +411,8 @@ LogicalResult Step::selectParameters() {
   for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkSyntax(*this)))
       return mlir::failure();
-  llvm::DenseSet<Value> reached = reachedFromLoss();
+  llvm::DenseSet<Value> reached = reachedFromLoss(/*byGradients=*/true);
+  llvm::DenseSet<Value> read = reachedFromLoss(/*byGradients=*/false);
   SourceAnalysis analysis(main);
   // Before sources are replaced by mutable ones, which are other ops.
   llvm::DenseMap<Value, SourceVerdict> verdicts;
@@ -427,14 +454,14 @@ LogicalResult Step::selectParameters() {
     SourceVerdict verdict = verdicts.lookup(value);
     std::optional<KeptWhy> why;
     if (!reached.contains(value))
-      why = KeptWhy::NotReached;
+      why = read.contains(value) ? KeptWhy::NoGradient : KeptWhy::NotReached;
     else if (isFrozen || (!train.empty() && !isNamed && !isAdded))
       why = KeptWhy::Frozen;
     else if (!isNamed && !isAdded && !verdict.isParameter)
       why = verdict.why;
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
-                     *why == KeptWhy::NotReached;
+                     *why == KeptWhy::NoGradient || *why == KeptWhy::NotReached;
       if (!original) // a copy is listed with its original
         kept.push_back(
             {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
@@ -471,6 +498,8 @@ LogicalResult Step::selectParameters() {
   }
   noteShared();
   noteUnclear();
+  if (failed(checkTrainable()))
+    return mlir::failure();
   if (parameters.empty())
     return request(
         "nothing to train: the loss depends on no float parameter" +

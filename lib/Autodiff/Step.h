@@ -124,8 +124,11 @@ public:
 private:
   void notifyOperationInserted(mlir::Operation *op,
                                mlir::OpBuilder::InsertPoint) override;
-  /// Float values on which the loss depends.
-  llvm::DenseSet<mlir::Value> reachedFromLoss();
+  /// Values on which the loss depends; `byGradients`: on which it does through
+  /// floats, where no op stops gradients.
+  llvm::DenseSet<mlir::Value> reachedFromLoss(bool byGradients);
+  /// Refuses what option trainable names and nothing trains.
+  mlir::LogicalResult checkTrainable();
   void classifyBackward(llvm::ArrayRef<mlir::Value> activationGradients);
 };
 

@@ -3,6 +3,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import re
 import sys
 
 sys.path.insert(0, sys.argv[2])
@@ -44,10 +45,10 @@ for kind in ("Floor", "Ceil", "Round", "Sign"):
     model = make(f"only-{kind.lower()}", [product("x", "first", "h"), (kind, ["h"], ["i"], {}), product("i", "second", "y")])
     result = kerf("plan", model, *PLAN, "-v")
     checks.expect(f"{kind}: what is behind it trains, what is in front is kept",
-                  result.returncode == 0 and "kept      1, not reached by the loss: first" in result.stdout,
+                  result.returncode == 0 and "kept      1, read by the loss, which gives it no gradient: first" in result.stdout,
                   result.stdout + result.stderr)
     expect_error(checks, f"{kind}: nothing else", ["plan", model, *PLAN, "--trainable=first"], 2,
-                 ["nothing to train: no gradient reaches a parameter"])
+                 ["--trainable: 'first' trains nothing: 'first' is read by the loss, which gives it no gradient"])
 
 # PyTorch: "element 0 of tensors does not require grad" (the way leads over integers).
 integers = {
@@ -90,5 +91,22 @@ checks.expect("doubles: one less", "second: parameter is f64" in result.stderr a
 model = make("halves", [product("x", "first", "h"), ("Relu", ["h"], ["r"], {}), product("r", "second", "y")], dtype=TensorProto.FLOAT16)
 expect_error(checks, "halves: what to do", ["plan", model, *PLAN], 3,
              ["first: parameter is f16 6x6", "export the model in float32 and train it with --precision=f16"])
+# Weights of classes are read by the loss, which gives them no gradient, in PyTorch neither.
+graph = helper.make_graph(
+    [helper.make_node("MatMul", ["x", "w"], ["z"], "first"), helper.make_node("SoftmaxCrossEntropyLoss", ["z", "labels", "classes"], ["loss"], "loss"),
+     helper.make_node("Mul", ["z", "apart"], ["other"], "aside")], "g",
+    [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6]), helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])],
+    [helper.make_tensor_value_info("loss", TensorProto.FLOAT, []), helper.make_tensor_value_info("other", TensorProto.FLOAT, ["batch", 4])],
+    [numpy_helper.from_array(np.random.default_rng(3).random(shape, np.float32), name) for name, shape in (("w", (6, 4)), ("classes", (4,)), ("apart", (4,)))])
+weighted = OUT / "weighted.onnx"
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), weighted)
+step = ["plan", weighted, "--dim=batch=8", "--train", "--loss=loss", "--optimizer=sgd,lr=0.1"]
+for flags in ([], ["--trainable=.*"], ["--frozen=classes"]):
+    result = kerf(*step, "-v", *flags)
+    checks.expect(f"weights of classes {flags}", result.returncode == 0 and "read by the loss, which gives it no gradient: classes" in result.stdout, result.stdout + result.stderr)
+for text in ("+classes", "classes", "+cl.*"):
+    expect_error(checks, f"weights of classes, --trainable={text}", [*step, f"--trainable={text}"], 2,
+                 [re.escape(f"--trainable: '{text}' trains nothing: 'classes' is read by the loss, which gives it no gradient")])
+expect_error(checks, "trainable and frozen", [*step, "--trainable=+w", "--frozen=w"], 2, ["'\\+w' trains nothing: 'w' is frozen"])
 expect_error(checks, "two losses", ["plan", model, "--train", "--loss=mse(y,t)+mse(y,u)"], 2, ["is more than one loss", r"output\(OUTPUT\)"])
 checks.finish()

@@ -125,6 +125,7 @@ enum class KeptWhy {
   Constant,   ///< a number, or equal ones, that an exporter wrote
   Statistic,  ///< what normalization subtracts and divides by
   Buffer,     ///< the framework does not train it, as its exporter says
+  NoGradient, ///< the loss reads it where no gradient goes: class weights
   NotReached, ///< the loss does not depend on it
 };
 /// "a mask", "a table of sines and cosines", ...
