@@ -15,6 +15,7 @@
 #include "../base/Seconds.h"
 #include "../base/Types.h"
 #include "AtomicFile.h"
+#include "BadIndex.h"
 #include "Convert.h"
 #include "JobCommand.h"
 #include "OpenSizes.h"
@@ -73,6 +74,9 @@ private:
   [[noreturn]] void lost(const std::string &message) {
     throw Error(KERF_IO_ERROR, message);
   }
+  /// Ends the command by the error of a step; the element that is an index out
+  /// of range is named.
+  [[noreturn]] void fail(kerf_status_t status);
   void checkFiles();
   void readInputs();
   void writeFiles();
@@ -109,6 +113,7 @@ private:
   std::vector<double> stepSeconds;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
   std::vector<std::vector<int64_t>> inputShapes; // as given
+  std::vector<std::string> inputFiles;           // empty: of none
   SessionHandle session;
 };
 
@@ -196,6 +201,7 @@ void Runner::readInputs() {
       if (dims[d].input_axes[i] >= 0)
         specs[i].shape[static_cast<size_t>(dims[d].input_axes[i])] = sizes[d];
     inputShapes.push_back(specs[i].shape);
+    inputFiles.push_back(given[i] ? given[i]->file : "");
     if (given[i]) {
       HostTensor &tensor =
           inputs.emplace_back(inputTensor(*given[i], specs[i]));
@@ -220,6 +226,31 @@ void Runner::readInputs() {
     say(err, "note: a training step, run with learning rate 0, so that no "
              "parameter changes; option input train.learning_rate=NUMBER is "
              "another one\n");
+}
+
+void Runner::fail(kerf_status_t status) {
+  std::optional<int64_t> index = badIndexOf(kerf_status_message(status));
+  int code = job.report(status, named, err);
+  // Only the rank that has read the files knows them.
+  for (size_t i = 0; index && i < inputFiles.size(); ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), static_cast<int32_t>(i), &info));
+    std::optional<int64_t> place = placeOfIndex(
+        inputs[i].data.data(), inputs[i].data.size(), info.dtype, *index);
+    if (!place)
+      continue;
+    std::string at;
+    for (int32_t d = info.rank; d-- > 0; *place /= info.shape[d])
+      at = std::to_string(*place % info.shape[d]) +
+           (at.empty() ? "" : ", " + at);
+    std::string file = inputFiles[i].empty() ? "" : inputFiles[i] + ": ";
+    say(err, "note: " +
+                 printable(cat(file, "input \"", info.name, "\" has it",
+                               at.empty() ? "" : " at [" + at + "]")) +
+                 "\n");
+    break;
+  }
+  exitWith(code);
 }
 
 /// Goes on with the program for the sizes that rank 0 has found.
@@ -445,7 +476,8 @@ void Runner::run() {
     Interruptible loop(options.repeat > 1 && !job);
     for (int32_t i = 0; i < options.repeat && !(ended = loop.isOver()); ++i) {
       SteadyClock::time_point start = SteadyClock::now();
-      check(kerf_session_run(rawSession));
+      if (kerf_status_t status = kerf_session_run(rawSession))
+        fail(status);
       stepSeconds.push_back(secondsSince(start));
     }
   }

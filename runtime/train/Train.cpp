@@ -126,12 +126,15 @@ void Trainer::printSummary() {
                  static_cast<long long>(state.step));
     return;
   }
+  std::string first = sixDigits(firstLoss);
+  if (firstLossStep > firstStep + 1)
+    first += cat(" (of step ", firstLossStep, ", the first with a finite one)");
   std::fprintf(out,
                "trained %lld %s: loss %s -> %s, %.4g ms per step%s, %s sent "
                "per rank and step%s\n",
                static_cast<long long>(done), done == 1 ? "step" : "steps",
-               sixDigits(firstLoss).c_str(), sixDigits(lastLoss).c_str(),
-               seconds * 1e3, done > 1 ? " (mean without the first)" : "",
+               first.c_str(), sixDigits(lastLoss).c_str(), seconds * 1e3,
+               done > 1 ? " (mean without the first)" : "",
                sizeText(bytesPerRank).c_str(),
                skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
                              " skipped (loss or gradients not finite)")

@@ -10,6 +10,8 @@
 #include "TensorFile.h"
 #include "TrainedModel.h"
 
+#include "../run/BadIndex.h"
+
 #include "kerf/Format/StepScalars.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
@@ -291,10 +293,10 @@ void Trainer::checkLabels(const Batch &batch) {
 }
 
 /// The elements of a batch's tensor, by an exact conversion.
-template <typename T>
-static std::vector<T> numbersOf(const std::vector<char> &tensor,
-                                kerf_dtype_t dtype, ConvertFn widen) {
-  std::vector<T> values(tensor.size() / static_cast<size_t>(dtypeSize(dtype)));
+static std::vector<double> numbersOf(const std::vector<char> &tensor,
+                                     kerf_dtype_t dtype, ConvertFn widen) {
+  std::vector<double> values(tensor.size() /
+                             static_cast<size_t>(dtypeSize(dtype)));
   widen(tensor.data(), reinterpret_cast<char *>(values.data()),
         static_cast<int64_t>(values.size()));
   return values;
@@ -302,29 +304,21 @@ static std::vector<T> numbersOf(const std::vector<char> &tensor,
 
 std::string Trainer::sampleOf(const std::string &failure,
                               const Batch &batch) const {
-  // Rank programs fail with a text alone (execution/Context.cpp).
-  size_t at = failure.find("index ");
-  long long index = 0;
-  int end = 0;
-  if (at == std::string::npos ||
-      std::sscanf(failure.c_str() + at, "index %lld is out of range%n", &index,
-                  &end) != 1 ||
-      end == 0)
-    return "";
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    ConvertFn widen = exactConversion(inputs[i].dtype, KERF_I64);
-    if (inputs[i].isLabels || inputs[i].isShared || !widen ||
-        !isInteger(inputs[i].dtype))
+  std::optional<int64_t> index = badIndexOf(failure);
+  for (size_t i = 0; index && i < inputs.size(); ++i) {
+    const std::vector<char> &tensor = batch.tensors[i];
+    std::optional<int64_t> place;
+    if (!inputs[i].isLabels && !inputs[i].isShared)
+      place =
+          placeOfIndex(tensor.data(), tensor.size(), inputs[i].dtype, *index);
+    if (!place)
       continue;
-    auto values = numbersOf<int64_t>(batch.tensors[i], inputs[i].dtype, widen);
-    auto count = static_cast<int64_t>(values.size());
-    int64_t perSample = count / std::max<int64_t>(1, state.batch);
-    int64_t place =
-        std::find(values.begin(), values.end(), index) - values.begin();
-    if (place < count && place / perSample < int64_t(batch.samples.size()))
-      return cat("; sample ",
-                 batch.samples[static_cast<size_t>(place / perSample)], " of ",
-                 options.data, " has it in \"", inputs[i].name, "\"");
+    auto count =
+        static_cast<int64_t>(tensor.size() / kerf_dtype_size(inputs[i].dtype));
+    int64_t sample = *place / (count / std::max<int64_t>(1, state.batch));
+    if (sample < int64_t(batch.samples.size()))
+      return cat("; sample ", batch.samples[static_cast<size_t>(sample)],
+                 " of ", options.data, " has it in \"", inputs[i].name, "\"");
   }
   return "";
 }
@@ -334,7 +328,7 @@ std::string Trainer::notFiniteIn(const Batch &batch) const {
     ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
     if (!widen || isInteger(inputs[i].dtype))
       continue;
-    auto values = numbersOf<double>(batch.tensors[i], inputs[i].dtype, widen);
+    auto values = numbersOf(batch.tensors[i], inputs[i].dtype, widen);
     auto found = std::find_if(values.begin(), values.end(), [](double value) {
       return !std::isfinite(value);
     });
@@ -404,8 +398,10 @@ void Trainer::step() {
                        .at("bytes_per_rank")
                        .get<int64_t>();
   report.bytesPerRank = bytesPerRank;
-  if (state.step == firstStep)
+  if (!firstLossStep && std::isfinite(report.loss)) {
     firstLoss = report.loss;
+    firstLossStep = report.step;
+  }
   if (finite)
     lastLoss = report.loss;
   ++state.step;

@@ -112,7 +112,9 @@ private:
   int64_t readBegin = 0, readEnd = 0, runEnd = 0; ///< ns, of the last step
   int64_t steps = 0, firstStep = 0, checkpointed = -1;
   int64_t bytesPerRank = 0;
+  /// The first that is finite, and its step; 0: none is.
   double firstLoss = std::numeric_limits<double>::quiet_NaN();
+  int64_t firstLossStep = 0;
   double lastLoss = firstLoss, readSeconds = 0;
   std::optional<Metrics> lastMetrics;
   int64_t evaluatedAt = -1;

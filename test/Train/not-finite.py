@@ -75,4 +75,12 @@ if result.returncode == 0:
     losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
     same = np.array_equal(all_numbers(weights), found["one"][1])
     checks.expect("as if it had not been", losses == found["one"][0] and same, f"{losses}\n{found['one'][0]}")
+# Where the first step is left out, the losses that a run shows begin with the next.
+arrays["x"][3] = np.nan
+np.savez(OUT / "bad.npz", **arrays)
+result = kerf(*command("one", "--on-nan=skip", f"--log={OUT / 'late.jsonl'}", "--no-output"))
+second = [json.loads(line)["loss"] for line in (OUT / "late.jsonl").read_text().splitlines()][1]
+checks.expect("the first loss is of step 2", f"loss {second:.6g} (of step 2, the first with a finite one) -> " in result.stdout, result.stdout + result.stderr)
+summary = json.loads(kerf(*command("one", "--on-nan=skip", "--no-output", "--json")).stdout)
+checks.expect("in JSON, too", np.isclose(summary["first_loss"], second, rtol=1e-5), [summary, second])
 checks.finish()
