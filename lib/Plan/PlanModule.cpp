@@ -321,6 +321,26 @@ std::string Planner::whyNoMicroBatches() const {
       .str();
 }
 
+bool Planner::mayAskForMicroBatches() const {
+  if (batch.breaks().empty())
+    return false;
+  // Autodiff has made the statistics in front of the op that reads them, at
+  // its place in the source.
+  Operation *first = batch.breaks().front().op;
+  Location place = first->getLoc();
+  for (Operation &op : *first->getBlock()) {
+    auto reader = dyn_cast<OperandRoleInterface>(op);
+    if (!reader || op.getLoc() != place)
+      continue;
+    for (OpOperand &operand : op.getOpOperands())
+      if (reader.getOperandRole(operand.getOperandNumber()) ==
+              OperandRole::Statistic &&
+          !operand.get().getDefiningOp<SourceOpInterface>())
+        return true;
+  }
+  return false;
+}
+
 static bool isPostponed(const Attempt &attempt) { return attempt.isPostponed; }
 
 /// The best plan of all candidates, whose reason says why it is none; null with

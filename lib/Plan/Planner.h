@@ -154,6 +154,9 @@ public:
   double dividedWork();
   /// Why the batch cannot be cut in time, in words; empty if it can.
   std::string whyNoMicroBatches() const;
+  /// Where that is a norm's statistics, of which each micro-batch may have its
+  /// own: the model is another one then, which is for the user to ask for.
+  bool mayAskForMicroBatches() const;
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;

@@ -262,16 +262,16 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     return stopped();
   error = why.error;
   message = std::move(why.message);
-  // A model is another one where its statistics are of a micro-batch: that is
-  // for the user to ask for.
   if (std::string whyNot = asItIs().whyNoMicroBatches();
       !whyNot.empty() && !isHopeless && !options.microBatches &&
       memoryLimitOf(options))
     message += "\nnote: micro-batches, which hold less at a time, were not "
                "looked at: " +
                whyNot +
-               "; option micro-batches=M asks for them (BatchNorm then has the "
-               "statistics of each)";
+               (asItIs().mayAskForMicroBatches()
+                    ? "; option micro-batches=M asks for them (BatchNorm then "
+                      "has the statistics of each)"
+                    : "");
   return failure();
 }
 

@@ -66,14 +66,14 @@ for model_name, flags in (("models/gpt2-small", ["--machine=h100-4"]), ("trainin
                       and found["cost"] <= other["cost"] * (1 + 1e-9), f"{found} {other}")
 
 # Memory: what is known is tried here once more, and that it is not far above what fits.
-SMALLEST = r"note: the smallest plan that is known is predicted to need (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
+SMALLEST = r"^error: .*, and the smallest plan that is known is predicted to need (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:2", "--mesh=pp=2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:1"])):
     case = f"{name} {' '.join(options)}"
     refused = kerf("plan", models / name / "model.onnx", *options, "--memory-limit=2KiB")
     found = re.search(SMALLEST, refused.stderr, re.M)
-    least = re.search(r"every plan needs at least (\d+) bytes(?: \([0-9.]+ [KM]iB\))? per device, the limit is 2048 bytes \(2\.00 KiB\) per device\n",
+    least = re.search(r"every plan needs at least (\d+) bytes(?: \([0-9.]+ [KM]iB\))? per device, the limit is 2048 bytes \(2\.00 KiB\) per device, and ",
                       refused.stderr)
     checks.expect(f"{case}: refused", refused.returncode == 4 and found and least, refused.stderr)
     if not found or not least:
@@ -121,6 +121,15 @@ for limit, flags, said in (("60KiB", [], True), ("60KiB", ["--micro-batches=4"],
     refused = kerf(*norm, f"--memory-limit={limit}", *flags)
     checks.expect(f"BatchNorm in {limit} {flags}", refused.returncode == 4 and (ASKS in refused.stderr) == said and
                   ("--micro-batches=M asks for them (BatchNorm then has the statistics of each)" in refused.stderr) == said, refused.stderr)
+
+# Samples that are joined otherwise are no matter of micro-batches: asking for them is refused.
+ones = ", ".join(["1"] * 256)
+joins = model("joins", "joins (float[batch,16] x) => (float[batch,batch] y) <float[16,16] w = {" + ones + "}> { "
+              "a = MatMul (x, w) t = Transpose <perm: ints = [1, 0]> (a) y = MatMul (a, t) }")
+joined = ["plan", joins, "--dim=batch=64", "--devices=2", "--train", "--loss=mse(y,t)", "--optimizer=adamw", "--memory-limit=6KiB"]
+refused = kerf(*joined)
+checks.expect("samples that are joined", refused.returncode == 4 and re.search(f"^{ASKS}.* needs all of it$", refused.stderr, re.M), refused.stderr)
+expect_error(checks, "samples that are joined, asked for", [*joined, "--micro-batches=2"], 2, ["the batch cannot be cut into micro-batches"])
 
 # Hints: the smallest set that conflicts, and memory is not blamed.
 weight = "--shard=layers.0.weight="

@@ -192,6 +192,18 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       least.predicted = std::min(least.predicted, tried.leastBytes);
     return tried.verdict;
   };
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
+  auto isKnown = [&] {
+    return least.predicted < std::numeric_limits<int64_t>::max();
+  };
+  auto smallest = [&](const char *before) {
+    return limit && isKnown()
+               ? before + ("the smallest plan that is known is predicted to "
+                           "need " +
+                           bytes(least.predicted))
+               : std::string();
+  };
   constexpr double trialSeconds = 5, smallSeconds = 2, allSeconds = 12;
   Stopwatch start;
   options.deadlineIsOfProcessor |= options.deadlineSeconds <= 0;
@@ -217,7 +229,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     result.message =
         (asksForStages ? "no cut was found that keeps the stages which option "
                          "shard asks for"
-                       : "no plan was found in the time that there was") +
+                       : "no plan was found in the time that there was" +
+                             smallest("; ")) +
         notes +
         (isCutShort && !asksForStages ? "\nnote: option deadline gives it more"
                                       : "");
@@ -256,7 +269,6 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       result.message += "\nnote: '" + hint.pattern + "=" + hint.sharding + "'";
     return result;
   }
-  std::optional<int64_t> limit = memoryLimitOf(options);
   // Shares of the work are asked for where bytes are minimised.
   bool fitsWork = given.objective == Objective::Time
                       ? possible == Trial::Found
@@ -279,15 +291,14 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   }
   // What fits was seen, but no plan was made of it, or nothing was seen at all:
   // that is no matter of memory.
-  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
   if (isCutShort && inMemory != Trial::None && least.proven <= *limit &&
-      (!isKnown || least.predicted <= *limit)) {
-    result.message = "no plan was found in the time that planning had" + notes +
+      (!isKnown() || least.predicted <= *limit)) {
+    result.message = "no plan was found in the time that planning had" +
+                     smallest("; ") + notes +
                      "\nnote: option deadline gives it more";
     return result;
   }
   bool isProven = inMemory == Trial::None || least.proven > *limit;
-  auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
   if (least.predicted > *limit) {
     PlanOptions shorter = options;
     shorter.deadlineSeconds = std::min(options.deadlineSeconds, smallSeconds);
@@ -296,35 +307,32 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         [&] { return start.seconds(/*ofProcessor=*/true) > allSeconds; },
         tryPlan);
   }
-  isKnown = least.predicted < std::numeric_limits<int64_t>::max();
   if (isProven)
     result.message = "no plan fits in memory: " +
                      (least.proven > *limit
                           ? "every plan needs at least " + bytes(least.proven)
                           : std::string("that is proven for each mesh"));
-  else if (isKnown && least.predicted <= *limit)
+  else if (isKnown() && least.predicted <= *limit)
     result.message =
-        "no plan was found, though one was seen that may need about " +
+        "no plan was found, though one was seen that is predicted to need " +
         bytes(least.predicted);
   else
     result.message =
         "no plan was found that fits in memory: " +
-        (isKnown ? "the smallest that was found is predicted to need " +
-                       bytes(least.predicted)
-                 : std::string("none is proven not to"));
+        (isKnown() ? "the smallest that was found is predicted to need " +
+                         bytes(least.predicted)
+                   : std::string("none is proven not to"));
   result.message +=
-      ", the limit is " + bytes(*limit) + notes +
+      ", the limit is " + bytes(*limit) + (isProven ? smallest(", and ") : "") +
+      notes +
       "\nnote: with more devices, or more tp or pp in option mesh, "
       "each device holds less";
   if (!isProven && isCutShort)
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";
-  if (isProven && isKnown)
-    result.message +=
-        "\nnote: the smallest plan that is known is predicted to need " +
-        bytes(least.predicted);
-  if (isKnown && least.predicted > *limit)
+  if (isKnown() && least.predicted > *limit)
     result.message += "\nnote: what is predicted is laid out at the end, and "
-                      "may need more (a third more was seen below a MiB)";
+                      "may then need less or more (from 27% less to a third "
+                      "more was seen)";
   return result;
 }
