@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Importer.h"
+#include "Names.h"
 #include "kerf/Interfaces/Bounded.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
@@ -108,11 +109,12 @@ void Importer::findBatch(ArrayRef<const Info *> arguments) {
       function.setArgAttr(number, kBatchDimAttr, ops.getI64IntegerAttr(batch));
   }
   requireOneBatch();
+  std::vector<std::string> inputs; // whether or not their sizes are known
+  for (const ModelValue &input : report.inputs)
+    inputs.push_back(input.name);
   for (const auto &[name, dim] : options.batchDims)
-    if (llvm::none_of(report.inputs, [name = name](const ModelValue &input) {
-          return input.name == name; // whether or not its sizes are known
-        }))
-      usage(name, "option batch-dim: model has no input of this name");
+    if (!llvm::is_contained(inputs, name))
+      usage(name, "option batch-dim: " + noInputOf(inputs, name));
 }
 
 /// The size with which all outputs begin; none if there are several.

@@ -8,9 +8,9 @@
 #include "Forms.h"
 #include "Handlers.h"
 #include "Importer.h"
+#include "Kinds.h"
 #include "Names.h"
 #include "Npy.h"
-#include "OwnReads.h"
 #include "RandomMasks.h"
 #include "Sequence.h"
 #include "Untie.h"
@@ -240,7 +240,10 @@ bool Importer::bindConstants() {
         model.graph().input(),
         [&wanted = name](const auto &input) { return input.name() == wanted; });
     if (input == model.graph().input().end()) {
-      usage(name, "option constant: model has no input of this name");
+      std::vector<std::string> inputs;
+      for (const auto &each : model.graph().input())
+        inputs.push_back(each.name());
+      usage(name, "option constant: " + noInputOf(inputs, name));
       fine = false;
       continue;
     }
@@ -272,14 +275,6 @@ bool Importer::bindConstants() {
   return fine;
 }
 
-/// What a weight was in the module, as PyTorch's exporter says; else empty.
-static StringRef kindOf(const onnx::ValueInfoProto &info) {
-  for (const auto &entry : info.metadata_props())
-    if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind")
-      return entry.value();
-  return "";
-}
-
 void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
   for (const auto &tensor : graph.initializer()) {
     if (scope.values.count(tensor.name())) {
@@ -289,8 +284,8 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     if (!used.contains(tensor.name()))
       continue;
     auto known = declared.find(tensor.name());
-    bool isLearned =
-        known != declared.end() && kindOf(*known->second) == "PARAMETER";
+    StringRef kind = known != declared.end() ? kindOf(*known->second) : "";
+    bool isLearned = isParameterKind(kind);
     bool isWeight = options.smallWeights &&
                     (tensor.dims_size() > 0 || isLearned ||
                      llvm::is_contained(options.scalarWeights, tensor.name()));
@@ -305,6 +300,8 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
       report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));
+      if (isBufferKind(kind))
+        report.bufferElements += typeOf(value).getNumElements();
       report.parameterShapes[tensor.name()] = shapeOf(value).vec();
     }
     if (auto info = declared.find(tensor.name()); info != declared.end())
@@ -412,27 +409,6 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   (*module)->setAttr(kFilesAttr, ops.getArrayAttr(paths));
   noteKinds(graph);
   return true;
-}
-
-void Importer::noteKinds(const onnx::GraphProto &graph) {
-  SmallVector<Attribute> buffers, parameters, shared;
-  for (const auto &info : graph.value_info()) {
-    if (!initializers.count(info.name()))
-      continue;
-    StringRef kind = kindOf(info);
-    if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
-      buffers.push_back(ops.getStringAttr(info.name()));
-    else if (kind == "PARAMETER" && options.smallWeights)
-      parameters.push_back(ops.getStringAttr(info.name()));
-  }
-  if (options.smallWeights)
-    for (const std::string &name : sharedByModel(graph))
-      shared.push_back(ops.getStringAttr(name));
-  for (auto [key, names] : {std::pair(kBuffersAttr, &buffers),
-                            {kParametersAttr, &parameters},
-                            {kSharedAttr, &shared}})
-    if (!names->empty())
-      (*module)->setAttr(key, ops.getArrayAttr(*names));
 }
 
 /// 'tensor<2x3xf32>' as f32[2, 3]: users know shapes, not MLIR's types.
@@ -555,6 +531,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   bool bound = bindConstants();
   bound &= importInputs(graph, scope);
   if (!bound) {
+    (void)checkNames(graph.node(), scope); // no size mends these
     surveyOperators(graph.node(), scope, 0);
     return failure();
   }

@@ -138,6 +138,11 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
            << scaled(double(report.parameterBytes),
                      {" B", " KiB", " MiB", " GiB"}, 1024)
            << " (floats that the file stores";
+    if (report.bufferElements > 0)
+      stream << "; " << report.bufferElements
+             << (report.bufferElements == 1 ? " element is a buffer's"
+                                            : " elements are buffers'")
+             << ", as the exporter says";
     if (!report.numbers.empty())
       stream << "; " << report.numbers.size()
              << (report.numbers.size() == 1 ? " number without dimensions is a "

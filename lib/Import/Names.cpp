@@ -1,6 +1,9 @@
 //===- Names.cpp - names that can be printed ------------------------------===//
 #include "Names.h"
 
+#include "kerf/Format/ClosestName.h"
+
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Unicode.h"
 
@@ -139,6 +142,14 @@ struct Walk {
   }
 };
 } // namespace
+
+std::string kerf::onnx_import::noInputOf(llvm::ArrayRef<std::string> inputs,
+                                         const std::string &name) {
+  std::string close = closestName(name, inputs);
+  return "model has no input of this name, " +
+         (close.empty() ? "it has " + llvm::join(inputs, ", ")
+                        : "did you mean \"" + close + "\"?");
+}
 
 void kerf::onnx_import::makeNamesPrintable(onnx::ModelProto &model) {
   Walk walk;

@@ -12,6 +12,7 @@
 
 #include "onnx.pb.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
@@ -21,6 +22,11 @@ namespace kerf::onnx_import {
 /// `text` with the bytes of characters that are not printable, and those that
 /// are no UTF-8, as \xNN.
 std::string printable(llvm::StringRef text);
+
+/// Of a name that a flag gives: "model has no input of this name, did you mean
+/// "x"?", or which inputs there are.
+std::string noInputOf(llvm::ArrayRef<std::string> inputs,
+                      const std::string &name);
 
 /// All names of a model: of values, nodes, operators, attributes, domains and
 /// dimensions. Names of files are kept, since they are opened.

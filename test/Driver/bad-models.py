@@ -147,6 +147,18 @@ path = OUT / "9-consequence.onnx"
 path.write_bytes(model([node("Add", ["x", "nowhere"], ["z"], "sum"), node("Relu", ["z"], ["y"], "rectify")]).SerializeToString())
 alone = kerf("inspect", path)
 checks.expect("9-consequence", alone.returncode == 3 and "nowhere" in alone.stderr and "any node" not in alone.stderr, alone.stderr)
+# 9: what no size mends is said while sizes are open, too.
+open_x = [info("x", F, ["batch", 6])]
+for name, nodes, said in (("twice", [node("Relu", ["x"], ["a"], "r"), node("Neg", ["x"], ["a"], "n"), node("Neg", ["a"], ["y"], "m")], 'n: value "a" is defined twice'),
+                          ("input", [node("Relu", ["x"], ["x"], "r"), node("Neg", ["x"], ["y"], "m")], 'r: value "x" is defined twice'),
+                          ("nowhere", [node("Add", ["x", "nowhere"], ["y"], "sum")], 'sum: value "nowhere" is not defined')):
+    path = OUT / f"9-open-{name}.onnx"
+    path.write_bytes(model(nodes, open_x).SerializeToString())
+    for flags in ([], ["--dim=batch=2"]):
+        expect_error(checks, f"9-open-{name} {flags}", ["inspect", path, *flags], 3, [said])
+fine = OUT / "9-open-fine.onnx"
+fine.write_bytes(model([node("Add", ["x", "w"], ["y"], "sum")], open_x, initializers=[weight("w", 6)]).SerializeToString())
+checks.expect("9-open-fine", kerf("inspect", fine).returncode == 0, kerf("inspect", fine).stderr)
 # 11: the flag that binds the dimension is in the message.
 for command in ("plan", "compile", "verify"):
     package = OUT / "unbound.kerf"

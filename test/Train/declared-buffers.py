@@ -106,4 +106,10 @@ for flags in ([], ["--accumulate=2"]):
 run, _ = train(model("twice", kinds, result="mean"))
 checks.expect("a name twice", run.returncode == 3 and 'value "mean" is defined twice: an initializer has that name, too' in run.stderr
               and "cycle" not in run.stderr, run.stderr)
+# What `kerf inspect` counts is what the file stores: of that it says how much is no parameter of PyTorch's, 18 elements are.
+for kinds, said in ((BUFFERS, "parameters 8 tensors, 48 elements, 192 B (floats that the file stores; 30 elements are buffers', as the exporter says)"),
+                    ({}, "parameters 8 tensors, 48 elements, 192 B (floats that the file stores)")):
+    for flags in ([], ["--dim=batch=2"]):
+        shown = kerf("inspect", model("inspected", kinds), *flags).stdout
+        checks.expect(f"inspect {sorted(kinds)} {flags}", said in shown.splitlines(), shown)
 checks.finish()

@@ -107,6 +107,7 @@ struct ImportReport {
   int64_t numParameters = 0; ///< tensors, tied ones once
   int64_t parameterElements = 0;
   int64_t parameterBytes = 0;
+  int64_t bufferElements = 0; ///< of these, as the exporter says
   /// For stored tensors, their shapes in the file, which simplification may
   /// change.
   std::map<std::string, std::vector<int64_t>> parameterShapes;
