@@ -76,6 +76,10 @@ step = ["plan", INPUTS / "training/mlp/model.onnx", "--dim=batch=4096", *STEP]
 cut = said(*step, "--devices=2", "--mesh=tp=2")
 found = re.search(r"tp cuts (\d+) of (\d+) parameters .*\n(?:.*\n)*trained   (\d+) parameters of", cut)
 checks.expect("parameters of the model alone", found and 0 < int(found[1]) <= int(found[2]) == int(found[3]), cut)
+# Of two blocks nothing is left out between them. Parameters that are read in parts are counted once, as PyTorch does.
+blocks = said("plan", INPUTS / "training/gpt2/model.onnx", "--dim=batch=8", *STEP, "--recompute=all")
+checks.expect("two blocks", re.search(r"^recompute 2 blocks, .*: .* to .*; .* to ", blocks, re.M) and "; ...;" not in blocks, blocks)
+checks.expect("parts of parameters", "trained   28 parameters (in 36 parts) of 28.0 k elements\n" in blocks, blocks)
 whole = said(*step, "--devices=2", "--mesh=dp=2")
 checks.expect("a buffer of several gradients", re.search(r"1 x all_reduce over dp, .* gradient: .*  \(\S+ and [1-9]\d* more\)$", whole, re.M), whole)
 one = said(*step, "--devices=1")

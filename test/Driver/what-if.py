@@ -69,7 +69,7 @@ expect_error(checks, "with --stop-after", [*base, "--what-if=devices=2", "--stop
 # What sends nothing is as good as can be, and no search that was ended early.
 free = kerf(*base, "--objective=volume", "--what-if=devices=2").stdout.splitlines()
 whole = kerf(*base, "--objective=volume").stdout
-checks.expect("nothing sent", free[1].endswith("0.0%") and "volume (ring): 0 B, proven bound 0 B, optimal over the candidates" in whole, [free, whole])
+checks.expect("nothing sent", free[1].endswith("  0%") and "volume (ring): 0 B, proven bound 0 B, optimal over the candidates" in whole, [free, whole])
 
 # What cannot be asked for together with the other flags is a row as well.
 mixed = kerf(*base, "--mesh=dp=2,tp=2", "--what-if=devices=3", "--what-if=devices=2,machine=h100-4", "--what-if=batch=16", "-o", left)
@@ -100,6 +100,13 @@ sized = kerf("plan", MODELS / "mlp/model.onnx", "--dim", "batch=64", "--machine=
 checks.expect("devices that the machine has not", sized.returncode == 0 and re.search(r"devices=16 +- .*has 8 devices", sized.stdout)
               and re.search(r"batch=128 +x=8", sized.stdout), sized)
 expect_error(checks, "open dimensions", ["plan", MODELS / "decoder-small/model.onnx", "--cache-length=16", "--what-if=nothing=1"], 2, ["expected memory, devices, machine"])
+# Where the table takes long, each row is noted when it is known, the last by the table; what was not searched is said of each row.
+long = kerf("plan", GPT, "--dim=batch=8", "--machine=h100-8", *TRAIN, "--deadline=0.01", "--what-if=batch=16", "--what-if=devices=4", "--note-after=0.001")
+checks.expect("rows as they come", re.findall(r"^note: (as asked|batch=16|devices=4): \S+ \S*s, .* sent, .*, gap ", long.stderr, re.M) == ["as asked", "batch=16"], long)
+checks.expect("not searched", re.findall(r"^(as asked|batch=16|devices=4): \d+ candidates? not searched: the deadline came first$", long.stdout, re.M)
+              == ["as asked", "batch=16", "devices=4"], long)
+short = kerf(*base, "--what-if=devices=2")
+checks.expect("no notes of short ones", "note: as asked" not in short.stderr and "not searched" not in short.stdout, short)
 # A signal ends what is being planned; the rows before it are not lost.
 with open(OUT / "stdout", "wb") as stdout, open(OUT / "stderr", "wb") as stderr:
     process = subprocess.Popen(["kerf", "plan", f"{sys.argv[2]}/models/resnet-small/model.onnx", "--dim=batch=8", "--devices=2", "--machine=h100-8", "--train",

@@ -8,6 +8,7 @@
 #include "Report.h"
 #include "Setup.h"
 #include "Sizes.h"
+#include "Trained.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -62,6 +63,7 @@ static void countParameters(const Options &options, ImportReport &report) {
     report.numParameters = counted.numParameters;
     report.parameterElements = counted.parameterElements;
     report.parameterBytes = counted.parameterBytes;
+    report.bufferElements = counted.bufferElements;
     report.numbers = counted.numbers;
     return;
   }
@@ -121,9 +123,8 @@ static void printTrained(llvm::raw_ostream &out,
       size *= dim;
     elements += size;
   }
-  out << "\ntrained   "
-      << plural(static_cast<int64_t>(training.trained.size()), "parameter")
-      << " of " << elementsText(elements) << "\n";
+  out << "\ntrained   " << parameterCount(training) << " of "
+      << elementsText(elements) << "\n";
   if (verbose)
     for (const autodiff::TrainedParameter &parameter : training.trained) {
       out << "  " << parameter.name << " [";

@@ -26,13 +26,19 @@ llvm::StringSet<> kerf::tool::parametersOf(const json::Object &plan) {
 }
 
 namespace {
-/// What an axis cuts, of how many, and the first.
+/// What an axis cuts, of how many, and the first. Parts of one thing are one,
+/// which is cut where any of them is.
 struct Count {
   int64_t cut = 0, all = 0;
   std::string example;
-  void add(bool isCut, const std::string &name) {
-    ++all;
-    if (isCut && cut++ == 0)
+  llvm::StringMap<bool> things{};
+  void add(bool isCut, const std::string &name, llvm::StringRef thing) {
+    auto [known, isNew] = things.try_emplace(thing, false);
+    all += isNew;
+    if (!isCut || known->second)
+      return;
+    known->second = true;
+    if (cut++ == 0)
       example = name;
   }
   std::string text(const std::string &what) const {
@@ -80,7 +86,9 @@ static Use useOf(const json::Object &plan, const std::string &axis) {
                 sharding = textAt(value, "sharding");
     bool isCut = sharding.find("\"" + axis + "\"") != std::string::npos;
     if (parameters.contains(name)) {
-      use.parameters.add(isCut, name);
+      auto [whole, number] = llvm::StringRef(name).rsplit('#');
+      use.parameters.add(isCut, name,
+                         parameters.contains(whole) ? whole : name);
       continue;
     }
     use.cutsOther |= isCut;
@@ -94,7 +102,7 @@ static Use useOf(const json::Object &plan, const std::string &axis) {
         name +=
             ", of " + std::to_string((*shape)[*dim].getAsInteger().value_or(0));
     }
-    use.computed.add(isCut, name);
+    use.computed.add(isCut, name, name);
   }
   return use;
 }

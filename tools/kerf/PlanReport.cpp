@@ -142,7 +142,7 @@ void Printer::printRecomputed() {
         << " of a step, instead of holding up to " << formatBytes(bytes)
         << " of each micro-batch";
   out << ": ";
-  if (verbose || names.size() == 1)
+  if (verbose || names.size() <= 2)
     out << llvm::join(names, "; ") << "\n";
   else
     out << names.front() << "; ...; " << names.back() << "\n";

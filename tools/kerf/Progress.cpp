@@ -1,5 +1,6 @@
 //===- Progress.cpp - a line while a command works ------------------------===//
 #include "Progress.h"
+#include "Report.h"
 
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
@@ -22,6 +23,13 @@ static const char *wordsFor(llvm::StringRef phase) {
          : phase == "explain" ? "explaining"
          : phase == "package" ? "compiling"
                               : nullptr;
+}
+
+/// Seconds, on a terminal.
+static constexpr double kShownAfter = 1;
+
+double kerf::tool::secondsToNote(const Options &options) {
+  return ::isatty(2) ? kShownAfter : options.noteAfter;
 }
 
 Progress::Progress(const Options &options, CompilationOptions &compile)
@@ -126,9 +134,7 @@ std::string Progress::line(double seconds) const {
     if (search->best) {
       text += ", best so far " + cost(*search->best);
       if (double bound = search->lowerBound; bound > 0)
-        text +=
-            llvm::formatv(", gap {0:F1}%", 100 * (1 - bound / *search->best))
-                .str();
+        text += ", gap " + gapText(1 - bound / *search->best);
     }
   }
   text += llvm::formatv(", {0:F0} s", seconds).str();
@@ -146,7 +152,7 @@ void Progress::show() {
     double seconds = std::chrono::duration<double>(
                          std::chrono::steady_clock::now() - started)
                          .count();
-    if (isOver || phase.empty() || seconds < 1)
+    if (isOver || phase.empty() || seconds < kShownAfter)
       continue;
     std::fputs(("\r\033[K" + line(seconds)).c_str(), stderr);
     isShown = true;

@@ -23,6 +23,9 @@
 
 namespace kerf::tool {
 
+/// After so many seconds of work something is said of it.
+double secondsToNote(const Options &options);
+
 /// Lives as long as the compilation whose options it was attached to, if any;
 /// there is one at a time. On a terminal it shows a line that it wipes,
 /// elsewhere a phase that takes long is noted. SIGINT is taken with or without

@@ -22,6 +22,16 @@ const char *const kerf::tool::kReportReads =
     "kerf report reads what kerf plan -o plan.json and kerf run or kerf train "
     "--stats=run.json write; --html=FILE makes a page of it";
 
+/// What kerf train --log writes: a document without a schema in each line.
+static bool isTrainingLog(llvm::StringRef text) {
+  auto line = kerf::parseJson(text.split('\n').first);
+  const json::Object *root = line ? line->getAsObject() : nullptr;
+  if (!line)
+    llvm::consumeError(line.takeError());
+  return root && root->get("step") && !root->get("schema") &&
+         (root->get("loss") || root->get("eval_loss"));
+}
+
 static Document readDocument(const std::string &path) {
   if (std::string kind = fileKind(path);
       !kind.empty() && kind != "a plan" && kind != "the report of a run") {
@@ -40,6 +50,13 @@ static Document readDocument(const std::string &path) {
     throw Failure{kUsage,
                   path + ": cannot open: " + buffer.getError().message(),
                   {kReportReads}};
+  if (isTrainingLog((*buffer)->getBuffer()))
+    throw Failure{kUsage,
+                  path + ": is a log of training, a line of JSON for each "
+                         "step, expected plan.json or run.json",
+                  {"kerf train --stats=run.json writes a report of the run; "
+                   "of the log each line has \"step\" and \"loss\" for "
+                   "programs that draw curves"}};
   auto value = kerf::parseJson((*buffer)->getBuffer());
   if (!value) {
     std::string why = llvm::toString(value.takeError());
@@ -89,6 +106,12 @@ std::string kerf::tool::textAt(const json::Object *object,
   return object ? object->getString(key).value_or("").str() : "";
 }
 
+std::string kerf::tool::gapText(double gap) {
+  return gap <= 1e-12 ? "0%"
+         : gap < 5e-4 ? "below 0.1%"
+                      : llvm::formatv("{0:F1}%", 100 * gap).str();
+}
+
 std::string kerf::tool::verdictText(const json::Object *objective) {
   bool isVolume = textAt(objective, "kind") == "volume";
   auto cost = [&](const char *key) {
@@ -107,7 +130,7 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
   double gap = numberAt(objective, {"gap"});
   return cost("cost") + ", proven bound " + cost("lower_bound") +
          (gap <= 1e-12 ? ", optimal over the candidates"
-                       : llvm::formatv(", gap {0:F1}%", 100 * gap).str());
+                       : ", gap " + gapText(gap));
 }
 
 std::string kerf::tool::plural(int64_t count, const std::string &one,

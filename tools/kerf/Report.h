@@ -61,6 +61,8 @@ inline const char *const kOtherOfRun =
 /// A plan's objective and its proven bound: "1.2 ms, proven bound 1.1 ms, gap
 /// 8.3%"; empty for a given plan.
 std::string verdictText(const llvm::json::Object *objective);
+/// "8.3%"; "0%" where the plan is proven to be the best, and nowhere else.
+std::string gapText(double gap);
 /// "pp=2 x dp=4", stages first; "nothing cut" for one device.
 std::string meshText(const llvm::json::Object *mesh);
 /// The number at a path of keys; 0 where there is none. Integers past 64 bits

@@ -9,13 +9,13 @@
 #include "Trained.h"
 
 #include "Options.h"
+#include "Report.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <map>
-
 #include <set>
 
 using namespace kerf;
@@ -102,6 +102,19 @@ static void append(std::vector<std::string> &lines, const std::string &title,
                     " kinds more (-v lists all)");
 }
 
+std::string kerf::tool::parameterCount(const autodiff::AutodiffResult &result) {
+  std::set<llvm::StringRef> names;
+  for (const autodiff::TrainedParameter &parameter : result.trained) {
+    auto [name, begin] = llvm::StringRef(parameter.name).rsplit('@');
+    bool isPart = begin.find_first_not_of("0123456789,") == begin.npos;
+    names.insert(isPart ? name : llvm::StringRef(parameter.name));
+  }
+  auto parts = static_cast<int64_t>(result.trained.size());
+  auto count = static_cast<int64_t>(names.size());
+  return plural(count, "parameter") +
+         (parts > count ? " (in " + plural(parts, "part") + ")" : "");
+}
+
 std::vector<std::string>
 kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
                             bool verbose) {
@@ -112,11 +125,8 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
     add(trained, parameter.name, parameter.shape, verbose);
   for (const auto &[key, group] : trained)
     elements += group.elements;
-  size_t count = result.trained.size();
   append(lines,
-         "trains " + std::to_string(count) +
-             (count == 1 ? " parameter of " : " parameters of ") +
-             elementsText(elements),
+         "trains " + parameterCount(result) + " of " + elementsText(elements),
          trained, verbose);
   Groups buffers;
   // One that a norm which is applied twice updates twice is one.

@@ -9,6 +9,10 @@
 
 namespace kerf::tool {
 
+/// "10 parameters", "1 parameter (in 3 parts)" where what is read of one is
+/// trained part by part.
+std::string parameterCount(const autodiff::AutodiffResult &result);
+
 /// Lines that say which parameters are trained and which are not, and why.
 /// Parameters whose names differ only in numbers are one entry, as
 /// "layers.*.weight (24 matrices, 8.4 M elements)"; `verbose`: one entry each.

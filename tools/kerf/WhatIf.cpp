@@ -21,6 +21,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <chrono>
+#include <tuple>
+
 using namespace kerf;
 using namespace kerf::tool;
 namespace json = llvm::json;
@@ -265,16 +268,41 @@ static Table::Row rowOf(const Answer &answer) {
   const json::Object *objective = plan.getObject("objective");
   bool isBounded = numberAt(objective, {"lower_bound"}) > 0 ||
                    numberAt(objective, {"cost"}) <= 0;
-  return {
-      answer.text,
-      meshText(plan.getObject("mesh")),
-      scheduleText(plan),
-      formatSeconds(numberAt(&plan, {"time", "step_seconds"})),
-      formatBytes(numberAt(&plan, {"communication", "bytes_per_rank"})),
-      formatBytes(peakOf(plan)),
-      isBounded
-          ? llvm::formatv("{0:F1}%", 100 * numberAt(objective, {"gap"})).str()
-          : "unknown"};
+  return {answer.text,
+          meshText(plan.getObject("mesh")),
+          scheduleText(plan),
+          formatSeconds(numberAt(&plan, {"time", "step_seconds"})),
+          formatBytes(numberAt(&plan, {"communication", "bytes_per_rank"})),
+          formatBytes(peakOf(plan)),
+          isBounded ? gapText(numberAt(objective, {"gap"})) : "unknown"};
+}
+
+/// A row in one line: "devices=4: 21.1 ms, x=4, one batch, ...".
+static std::string lineOf(const Answer &answer) {
+  Table::Row row = rowOf(answer);
+  if (!answer.reason.empty())
+    return answer.text + ": " + answer.reason;
+  auto [text, mesh, schedule, time, sent, memory, gap] =
+      std::tie(row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
+  return text + ": " + time + ", " + mesh + ", " + schedule + ", " + sent +
+         " sent, " + memory + ", gap " + gap;
+}
+
+/// What a plan by itself says of its candidates: that some were not searched,
+/// and why; empty: all were.
+static std::string caveatOf(const Answer &answer) {
+  int64_t count = 0;
+  std::string reason;
+  const json::Array *all = answer.plan.getArray("runners_up");
+  for (const json::Value &each : all ? *all : json::Array())
+    if (std::string why = textAt(each.getAsObject(), "reason");
+        llvm::StringRef(why).starts_with("not searched")) {
+      ++count;
+      reason = why;
+    }
+  return count == 0 ? ""
+                    : answer.text + ": " + plural(count, "candidate") + " " +
+                          reason + "\n";
 }
 
 static json::Object rowObject(const Case &one, const Answer &answer) {
@@ -300,6 +328,18 @@ int kerf::tool::planWhatIf(const Options &options) {
   cases.insert(cases.begin(), Case{"", options});
   std::vector<Answer> answers;
   answers.reserve(cases.size());
+  // Where the table takes long, each row is noted as soon as it is known.
+  auto begin = std::chrono::steady_clock::now();
+  size_t noted = 0;
+  auto noteRows = [&] {
+    std::chrono::duration<double> passed =
+        std::chrono::steady_clock::now() - begin;
+    bool isLast = answers.size() == cases.size(); // the table follows
+    if (options.quiet || isLast || passed.count() < secondsToNote(options))
+      return;
+    for (; noted < answers.size(); ++noted)
+      rt::say(stderr, "note: " + rt::printable(lineOf(answers[noted])) + "\n");
+  };
   const Answer &asked = answers.emplace_back(planCase(cases.front()));
   if (!options.output.empty() && asked.reason.empty())
     writeFile(
@@ -310,6 +350,7 @@ int kerf::tool::planWhatIf(const Options &options) {
       one.options.row = llvm::formatv("row {0} of {1} ({2})", number,
                                       cases.size() - 1, one.text)
                             .str();
+      noteRows();
       answers.push_back(planCase(one));
     }
   if (!options.quiet)
@@ -330,6 +371,8 @@ int kerf::tool::planWhatIf(const Options &options) {
     table.print(out);
     out << "\ntime: predicted for a step; sent: by the busiest rank in a step; "
            "memory: laid out on the fullest device; gap: to the proven bound\n";
+    for (const Answer &answer : answers)
+      out << caveatOf(answer);
   }
   llvm::outs().flush();
   if (llvm::any_of(answers,
