@@ -163,9 +163,12 @@ inline std::string unknownArgument(const CLI::App &app) {
 }
 
 /// Parses a command line, of which a flag with "=" has a value: with an empty
-/// one CLI11 would take the next argument. Throws CLI::ParseError.
+/// one CLI11 would take the next argument. No argument is empty, and of
+/// "-dim" or "-output" none is a flag of one letter with a value behind it.
+/// Throws CLI::ParseError.
 inline void parse(CLI::App &app, int argc, const char *const *argv) {
-  static const std::regex empty("--[a-z][a-z-]*=");
+  static const std::regex empty("--[a-z][a-z-]*="),
+      oneDash("-[a-z][a-z-]+(=.*)?");
   const CLI::App &all = app;
   std::vector<const CLI::App *> takers =
       all.get_subcommands([&](const CLI::App *each) {
@@ -179,7 +182,18 @@ inline void parse(CLI::App &app, int argc, const char *const *argv) {
           return true;
     return false;
   };
-  for (int i = 1; i < argc; ++i)
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i],
+                flag = argument.substr(0, argument.find('='));
+    if (argument.empty())
+      throw CLI::ArgumentMismatch(
+          std::string("what follows ") + argv[i - 1] +
+              " is empty: is a variable of the shell not set?",
+          CLI::ExitCodes::ArgumentMismatch);
+    if (std::regex_match(argument, oneDash) && isKnown("-" + flag))
+      throw CLI::ArgumentMismatch("unknown argument " + argument +
+                                      ", did you mean -" + flag + "?",
+                                  CLI::ExitCodes::ArgumentMismatch);
     if (std::regex_match(argv[i], empty)) {
       std::string flag = argv[i];
       flag.pop_back();
@@ -188,6 +202,7 @@ inline void parse(CLI::App &app, int argc, const char *const *argv) {
       throw CLI::ArgumentMismatch(flag + ": a value is missing",
                                   CLI::ExitCodes::ArgumentMismatch);
     }
+  }
   app.parse(argc, argv);
 }
 

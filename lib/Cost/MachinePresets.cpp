@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Machine.h"
+#include "kerf/Format/ClosestName.h"
 #include "kerf/Format/HostCores.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -277,6 +279,38 @@ makePreset(llvm::StringRef name, int64_t numDevices, const HostInfo &host) {
   return std::nullopt;
 }
 
+/// What was probably meant by a name that is none: "h100-8" by "H100-8" and
+/// "h100", both kinds of A100 by "a100"; empty: nothing.
+static std::string meantPresets(llvm::StringRef name, const HostInfo &host) {
+  std::string lower = name.lower();
+  if (makePreset(lower, 0, host))
+    return lower;
+  llvm::StringRef text = lower, model = text.take_until([](char letter) {
+    return !llvm::isAlnum(letter) || letter == 'x';
+  });
+  std::vector<std::string> meant;
+  for (const GpuKind &gpu : kGpuKinds) {
+    llvm::StringRef rest = text;
+    int64_t devices = 8;
+    if (rest.consume_front(gpu.name)) {
+      // "h100x4", "h100-16"; others are told which sizes of nodes there are.
+      rest = rest.ltrim("-_x ");
+      bool isNumber = !rest.empty() && !rest.getAsInteger(10, devices);
+      if (isNumber && devices > 8 && devices % 8 == 0)
+        return (gpu.name + "-8x" + llvm::Twine(devices / 8)).str();
+      if (isNumber && devices != 1 && devices != 4 && devices != 8)
+        return "";
+    } else if (text.size() < 2 || (!gpu.name.starts_with(text) &&
+                                   gpu.name.split('-').first != model)) {
+      continue;
+    }
+    meant.push_back((gpu.name + "-" + llvm::Twine(devices)).str());
+  }
+  if (meant.empty())
+    return kerf::closestName(lower, {"pcie-8", "ethernet-8"});
+  return llvm::join(meant, " or ");
+}
+
 HostInfo kerf::cost::thisHost() {
   HostInfo host;
   host.cores = hostCores().usable;
@@ -314,9 +348,12 @@ llvm::Expected<Machine> kerf::cost::machinePreset(llvm::StringRef name,
     std::string names;
     for (auto &[preset, what] : machinePresetNames())
       names += (names.empty() ? "" : ", ") + preset;
-    return llvm::createStringError("unknown machine \"" + name +
-                                   "\", expected a JSON file or one of " +
-                                   names + " (D is 1, 4 or 8)");
+    std::string meant = meantPresets(name, host);
+    return llvm::createStringError(
+        "unknown machine \"" + name + "\", " +
+        (meant.empty() ? "expected "
+                       : "did you mean " + meant + "? Expected is ") +
+        "a JSON file or one of " + names + " (D is 1, 4 or 8)");
   }
   machine->name = name.str();
   if (numDevices == 0 || numDevices == machine->numDevices())

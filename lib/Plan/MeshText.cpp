@@ -15,7 +15,9 @@ kerf::plan::parseMeshText(StringRef text,
     auto [name, digits] = axis.split('=');
     int64_t size = 0;
     if (name.empty() || digits.getAsInteger(10, size))
-      return ("option mesh: '" + axis + "', expected NAME=SIZE").str();
+      return ("option mesh: '" + axis +
+              "', expected NAME=SIZE, as in dp=2,tp=4")
+          .str();
     // Other names are axes that may cut anything: these are slips.
     for (auto [known, cuts] : {std::pair("dp", "data"),
                                {"tp", "parameters"},

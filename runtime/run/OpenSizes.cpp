@@ -37,10 +37,25 @@ void openSpecs(const std::vector<kerf_open_dim_t> &dims,
     }
 }
 
+/// What a package has of which no size is open: "x" is 8x32.
+static std::string sizesText(const std::vector<InputSpec> &specs) {
+  constexpr size_t kMost = 4; // inputs
+  std::string text;
+  for (size_t i = 0; i < specs.size() && i < kMost; ++i) {
+    std::string shape;
+    for (int64_t size : specs[i].shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(size);
+    text += cat(i > 0 ? ", \"" : "\"", specs[i].name, "\" is ",
+                shape.empty() ? "a number" : shape);
+  }
+  return text + (specs.size() > kMost ? ", ..." : "");
+}
+
 /// The dimension that "NAME=SIZE" binds, and its size; -1 with `error`.
 static int64_t parseBinding(const std::string &text,
                             const std::vector<kerf_open_dim_t> &dims,
-                            int64_t &size, std::string &error) {
+                            const std::vector<InputSpec> &specs, int64_t &size,
+                            std::string &error) {
   size_t equals = text.rfind('=');
   char *end = nullptr;
   if (equals != std::string::npos)
@@ -58,7 +73,7 @@ static int64_t parseBinding(const std::string &text,
     return found - names.begin();
   std::string close = kerf::closestName(name, names);
   error = cat("option dim: no open dimension \"", name, "\"",
-              names.empty()   ? ", the package has one size"
+              names.empty() ? ", the package has one size: " + sizesText(specs)
               : close.empty() ? ""
                               : ", did you mean \"" + close + "\"?");
   return -1;
@@ -73,7 +88,7 @@ bool findSizes(const std::vector<kerf_open_dim_t> &dims,
   sizes.clear();
   std::vector<int64_t> bound(dims.size(), -1);
   for (const std::string &text : bindings) {
-    int64_t size = 0, index = parseBinding(text, dims, size, error);
+    int64_t size = 0, index = parseBinding(text, dims, specs, size, error);
     if (index < 0)
       return false;
     bound[static_cast<size_t>(index)] = size;

@@ -64,7 +64,7 @@ for flag in sorted(compiles):
         expect_error(checks, f"kerf-run and {flag}", arguments, 2, [f"error: {flag}: {package} is a package, which is compiled already\n"], tool="kerf-run")
 expect_error(checks, "kerf-run, a flag and its value", ["--devices", "cpu:4", package], 2,
              ["error: --devices: a package is compiled already\n"], tool="kerf-run")
-expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size'])
+expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size: "x" is 8x32'])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)
 expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-after=plan"], 2, ["--stop-after"])
 
@@ -89,6 +89,21 @@ for command, flag, meant in (("train", "--num_epochs=3", "epochs"), ("train", "-
 expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
 expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is missing", "NAME.kerf"])
 expect_error(checks, "kerf plam", ["plam", mlp], 2, ["unknown command 'plam', did you mean plan"])
+expect_error(checks, "kerf plam --help", ["plam", "--help"], 2, ["unknown command 'plam', did you mean plan"])
+for flag, meant in (("-dim", "--dim"), ("-devices=4", "--devices"), ("-output", "--output"), ("-verbose", "--verbose")):
+    expect_error(checks, f"one dash: {flag}", ["plan", mlp, "--dim=batch=4", flag, "x"], 2, [f"unknown argument {flag}, did you mean {meant}\\?"])
+expect_error(checks, "kerf-run, one dash", [package, "-stats=x"], 2, ["unknown argument -stats=x, did you mean --stats\\?"], tool="kerf-run")
+for tool, arguments, behind in (("kerf", ["plan", ""], "plan"), ("kerf", ["run", mlp, "--dim", ""], "--dim"), ("kerf-run", [package, ""], package)):
+    expect_error(checks, f"{tool}: empty behind {behind}", arguments, 2, [f"what follows {behind} is empty: is a variable of the shell not set\\?"], tool=tool)
+for tool, first in (("kerf", ["plan", mlp, "--dim=batch=8"]), ("kerf-run", [package, "--seed=1"])):
+    expect_error(checks, f"{tool}: quiet and verbose", [*first, "-q", "-v"], 2, ["--verbose excludes --quiet|--quiet excludes --verbose"], tool=tool)
+for arguments, same in ((["help"], ["--help"]), (["help", "plan"], ["plan", "--help"])):
+    asked, known = kerf(*arguments), kerf(*same)
+    checks.expect(f"kerf {arguments}", asked.returncode == 0 and asked.stdout == known.stdout and asked.stdout, asked)
+expect_error(checks, "help of nothing", ["help", "plam"], 2, ["unknown command 'plam', did you mean plan"])
+expect_error(checks, "sizes of a mesh alone", ["plan", mlp, "--dim=batch=4", "--devices=4", "--mesh=2,2"], 2, ["--mesh: '2', expected NAME=SIZE, as in dp=2,tp=4"])
+expect_error(checks, "a batch's input, misspelt", ["plan", mlp, "--dim=batch=4", "--batch-dim=xs=0"], 2, ["--batch-dim: model has no input of this name, did you mean \"x\"\\?"])
+expect_error(checks, "a batch's input", ["plan", mlp, "--dim=batch=4", "--batch-dim=wrong=0"], 2, ["--batch-dim: model has no input of this name, it has x"])
 # IR goes to the file that is asked for, else it is printed.
 printed = kerf("compile", mlp, "--dim=batch=8", "--stop-after=plan")
 written = kerf("compile", mlp, "--dim=batch=8", "--stop-after=plan", "-o", out / "plan.mlir")
@@ -97,6 +112,11 @@ checks.expect("IR with -o", written.returncode == 0 and written.stdout == "" and
 # A report of what is no whole plan.
 (out / "empty.json").write_text('{"schema": "kerf.plan/1"}')
 expect_error(checks, "report of nothing", ["report", out / "empty.json"], 2, ["empty.json: mesh: missing"])
+# A log of training is no report, which is said with what is.
+(out / "train.jsonl").write_text('{"step":1,"loss":2.5,"learning_rate":0.1}\n{"step":2,"loss":2.25,"learning_rate":0.1}\n')
+for flags in ([], [f"--html={out / 'log.html'}"]):
+    expect_error(checks, f"report of a log {flags}", ["report", out / "train.jsonl", *flags], 2,
+                 ["train.jsonl: is a log of training, .*, expected plan.json or run.json", "kerf train --stats=run.json"], absent=[out / "log.html"])
 # Flags that --help does not list have names all the same.
 for flag in ("--without=nonsense", "--seed=-1"):
     expect_error(checks, flag, ["run", mlp, flag], 2, [f"error: {flag.split('=')[0]}: .*{flag.split('=')[1]}"])
@@ -182,6 +202,11 @@ for arguments, said in ((["plan", "--devices=cuda:4"], "--devices=cuda:4 is one 
     result = kerf(arguments[0], mlp, "--dim=batch=8", *arguments[1:])
     checks.expect(f"notes of {arguments}", result.returncode == 0 and
                   (re.search("note: .*" + said, result.stderr) if said else "note: " not in result.stderr), result.stderr)
+for name, meant in (("h100", "h100-8"), ("H100-8", "h100-8"), ("H100", "h100-8"), ("h100x4", "h100-4"), ("h100-16", "h100-8x2"), ("h100-8X4", "h100-8x4"),
+                    ("a100", "a100-40gb-8 or a100-80gb-8"), ("a100-8", "a100-40gb-8 or a100-80gb-8"), ("pcie", "pcie-8"), ("Cpu", "cpu")):
+    expect_error(checks, f"machine {name}", ["plan", mlp, f"--machine={name}"], 2, [f'--machine: unknown machine "{name}", did you mean {meant}\\? .*l40s-D'])
+for name in ("abacus", "gpu", "v100-8", "h100-3", "x"):
+    expect_error(checks, f"machine {name}", ["plan", mlp, f"--machine={name}"], 2, [f'--machine: unknown machine "{name}", expected a JSON file or one of '])
 expect_error(checks, "unknown machine", ["plan", mlp, "--machine=h100-3"], 2, ["--machine: unknown machine \"h100-3\", .*l40s-D"])
 
 # kerf-solve has its own options alone.

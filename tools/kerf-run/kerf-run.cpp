@@ -132,8 +132,10 @@ int main(int argc, char **argv) {
   app.add_flag("--skip-hashes", options.skipHashes,
                "compare sizes of files only");
   app.add_flag("--json", options.json, "print run.json");
-  app.add_flag("-q,--quiet", options.quiet, "print no summary");
-  app.add_flag("-v,--verbose", options.verbose, "say what is done on stderr");
+  CLI::Option *quiet =
+      app.add_flag("-q,--quiet", options.quiet, "print no summary");
+  app.add_flag("-v,--verbose", options.verbose, "say what is done on stderr")
+      ->excludes(quiet);
   try {
     kerf::tool::parse(app, argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -165,6 +165,12 @@ static void takeValuesAsTheyAre(CLI::App &command) {
 }
 
 int kerf::tool::runCommandLine(int argc, const char *const *argv) {
+  // "kerf help" and "kerf help plan", as many programs have it.
+  if (argc > 1 && argv[1] == std::string("help")) {
+    const char *const asked[] = {argv[0], argc > 2 ? argv[2] : "--help",
+                                 "--help"};
+    return runCommandLine(argc > 2 ? 3 : 2, asked);
+  }
   Options options;
   int (*command)(const Options &) = nullptr;
   CLI::App app(
@@ -374,14 +380,14 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     int code = command(options);
     return finishOutput() ? code : std::max<int>(code, kRunTime);
   } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0)
-      return app.exit(error); // --help, --version
-    std::string message =
-        argc < 2 ? missingCommand(app) : describeParseError(app, error);
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
-    if (argc > 1 && argv[1][0] != '-' && !hasCommand)
-      message = unknownCommand(app, argv[1]);
+    bool isUnknown = argc > 1 && *argv[1] && argv[1][0] != '-' && !hasCommand;
+    if (error.get_exit_code() == 0 && !isUnknown)
+      return app.exit(error); // --help, --version
+    std::string message = isUnknown  ? unknownCommand(app, argv[1])
+                          : argc < 2 ? missingCommand(app)
+                                     : describeParseError(app, error);
     std::string reads;
     if (hasCommand && argv[1] == std::string("report") &&
         !dynamic_cast<const CLI::ExcludesError *>(&error))

@@ -463,7 +463,10 @@ void kerf::tool::addPrinting(CLI::App &app, Options &o, Prints prints) {
   const char *group = "Output";
   if (prints == Prints::Json || prints == Prints::VerboseAndJson)
     app.add_flag("--json", o.json, "Print JSON on stdout")->group(group);
-  app.add_flag("-q,--quiet", o.quiet, "Print errors alone")->group(group);
+  CLI::Option *quiet =
+      app.add_flag("-q,--quiet", o.quiet, "Print errors alone")->group(group);
   if (prints == Prints::Verbose || prints == Prints::VerboseAndJson)
-    app.add_flag("-v,--verbose", o.verbose, "Print more")->group(group);
+    app.add_flag("-v,--verbose", o.verbose, "Print more")
+        ->excludes(quiet)
+        ->group(group);
 }
