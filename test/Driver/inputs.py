@@ -175,7 +175,7 @@ ROWS = graph("rows", [helper.make_node("Gather", ["table", "ids"], ["rows"], "lo
              [("table", TensorProto.FLOAT, [5, 3]), ("ids", TensorProto.INT64, [2]), ("bias", TensorProto.FLOAT, [2, 3])],
              [("y", TensorProto.FLOAT, [2, 3])])
 result = kerf("run", ROWS, "--input=ids=7", "--seed=1")
-checks.expect("row", result.returncode == 5 and result.stderr == f"error: {ROWS}:look: index 7 is out of range of a dimension of size 5 on rank 0\n",
+checks.expect("row", result.returncode == 5 and result.stderr == f"error: {ROWS}:look: index 7 is out of range of a dimension of size 5 on rank 0\nnote: input \"ids\" has it at [0]\n",
               result.stderr)
 # Doubles are shown like other floats.
 wide = graph("wide", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)], [("x", TensorProto.FLOAT, ["n"])],

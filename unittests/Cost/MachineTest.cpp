@@ -132,12 +132,15 @@ TEST(Machine, PresetErrors) {
             "12 devices of machine \"h100-8x4\", expected at most 8 or a "
             "multiple of it");
   EXPECT_EQ(
-      presetError("h100", 0),
-      "unknown machine \"h100\", expected a JSON file or one of cpu, "
+      presetError("abacus", 0),
+      "unknown machine \"abacus\", expected a JSON file or one of cpu, "
       "h100-D, h200-D, a100-40gb-D, a100-80gb-D, l40s-D, GPU-DxN, pcie-8, "
       "ethernet-N (D is 1, 4 or 8)");
+  EXPECT_EQ(presetError("A100-8", 0)
+                .find("unknown machine \"A100-8\", did you mean a100-40gb-8 or "
+                      "a100-80gb-8? Expected is a JSON file or one of cpu, "),
+            0u);
   EXPECT_NE(presetError("h100-3", 0), "");
-  EXPECT_NE(presetError("a100-8", 0), "");
   EXPECT_NE(presetError("ethernet-0", 0), "");
   EXPECT_NE(presetError("ethernet-99999999999999999999", 0), "");
   EXPECT_NE(presetError("cpu", 1 << 20), "");
