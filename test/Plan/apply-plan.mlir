@@ -9,6 +9,9 @@
 // RUN: sed 's/"shape": .4, 8./"shape": [4]/' %t/plan.json > %t/rank.json
 // RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/rank.json devices=2" 2>&1 | FileCheck %s --check-prefix=RANK
 // RANK: values: 'x' has 1 dimensions in the plan and 2 in the model
+// RUN: echo '[]' > %t/list.json
+// RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/list.json devices=2" 2>&1 | FileCheck %s --check-prefix=LIST
+// LIST: schema is missing, expected "kerf.plan/1"
 // RUN: sed 's/"shape": .4, 8./"shape": "4, 8"/' %t/plan.json > %t/shape.json
 // RUN: not kerf-opt %t/model.mlir --kerf-apply-plan="plan=%t/shape.json devices=2" 2>&1 | FileCheck %s --check-prefix=SHAPE
 // SHAPE: values: 'x': shape is no list of sizes

@@ -296,7 +296,8 @@ static int64_t rankOf(const json::Object &entry) {
 
 /// As the plan was written: see ValueNames::Constants.
 ValueNames Reader::namesOf(func::FuncOp function, const json::Value &plan) {
-  const json::Array *values = plan.getAsObject()->getArray("values");
+  const json::Object *root = plan.getAsObject();
+  const json::Array *values = root ? root->getArray("values") : nullptr;
   auto knowsAll = [&](const ValueNames &names) {
     return !values || llvm::all_of(*values, [&](const json::Value &value) {
       const json::Object *entry = value.getAsObject();
