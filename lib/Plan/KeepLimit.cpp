@@ -43,13 +43,8 @@ static constexpr double kSeconds = 2;
 /// In large Problems what a plan takes falls with what its solution has of a
 /// limited resource, or by at most so much more.
 static constexpr double kInProportion = 0.9;
-/// A cut into stages costs at least this part of what it costs without a limit.
-static constexpr double kCutCheaper = 0.95;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
-/// A candidate whose smallest plan takes so many times what may be trusted to
-/// fit is not looked at again.
-static constexpr double kFarAbove = 1.5;
 
 namespace {
 /// Which limits of a resource are tried, all of one grid. Where a solution is
@@ -247,8 +242,9 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       if (isNew || graph.candidate.stages > 1) {
         resource.limit = scan.limit();
         again();
-        if (attempt.solved.statistics.stoppedBy == "cutoff" &&
-            !attempt.solved.hasSolution()) {
+        if (attempt.solved.statistics.stoppedBy == "cutoff") {
+          if (attempt.solved.hasSolution())
+            note();
           attempt.tried.erase(place); // another time it may be of interest
           break;                      // the more so with less memory
         }
@@ -360,35 +356,7 @@ bool Planner::isWorthPostponing(const Attempt &attempt) const {
   return memoryLimitOf(options) && options.solver == SolverKind::Auto &&
          options.objective == Objective::Time && attempt.stages.feasible &&
          attempt.solved.hasSolution() && !fits(attempt) &&
-         !isQuick(*attempt.graph);
-}
-
-void Planner::fitPostponed() {
-  std::vector<Attempt *> open;
-  for (Attempt &attempt : attempts)
-    if (attempt.isPostponed)
-      open.push_back(&attempt);
-  llvm::stable_sort(open, [](Attempt *a, Attempt *b) {
-    return a->summary.lowerBound < b->summary.lowerBound;
-  });
-  for (auto [number, attempt] : llvm::enumerate(open)) {
-    // Behind the first come those with higher bounds.
-    if (isOver() || attempt->summary.lowerBound >= incumbent())
-      return;
-    double left = secondsOfCandidate();
-    if (options.deadlineSeconds > 0) {
-      left = budget() - elapsed();
-      left = std::max(
-          std::min(left, 2 * left / static_cast<double>(open.size() - number)),
-          0.01);
-    }
-    if (attempt->graph->candidate.stages > 1 &&
-        kCutCheaper * attempt->summary.cost >= incumbent())
-      continue;
-    attempt->isPostponed = false;
-    report(number);
-    makeFit(*attempt, left);
-  }
+         (batch.isTraining() || !isQuick(*attempt.graph));
 }
 
 /// Whether any choices use more of the resource than its limit.
@@ -439,75 +407,6 @@ bool Planner::isLimitBinding() const {
            (attempt.graph->candidate.stages > 1 &&
             canExceed(attempt.graph->problem.resources[Graph::Memory]));
   });
-}
-
-void Planner::reopen() {
-  for (Attempt &attempt : attempts) {
-    if (attempt.solved.statistics.stoppedBy != "cutoff" ||
-        attempt.summary.lowerBound >= incumbent())
-      continue;
-    double bound = attempt.summary.lowerBound;
-    double deadline = batch.isTraining() ? 2 : 0;
-    // The bound is to be the whole candidate's.
-    attempt.graph->limitTwiceDone(1);
-    solveAndCut(attempt, deadline);
-    makeFit(attempt, deadline);
-    attempt.isShort = attempt.isShort || isLimited(attempt, deadline);
-    attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
-  }
-  fitPostponed();
-  reopenDismissed();
-  for (size_t number = 0; number < candidates.size(); ++number)
-    if (!tried[number] && !isOver() && isWanted(number)) {
-      tried[number] = true;
-      report();
-      attempt(candidates[number], batch.isTraining() ? 2 : 0);
-    }
-}
-
-/// By how much predictions may be too high (docs/Plan.md, Memory): the smaller
-/// a program is, the more single buffers weigh whose places are not known.
-static double maxOverestimate(int64_t bytes) {
-  return bytes < (int64_t(1) << 20) ? 1.4 : bytes < 10'000'000 ? 1.15 : 1.05;
-}
-
-bool Planner::isFarAbove(const Attempt &attempt) const {
-  double most = kFarAbove * attempt.allowance *
-                static_cast<double>(*memoryLimitOf(options));
-  return !attempt.known.empty() &&
-         llvm::all_of(attempt.known, [&](const Attempt::Known &known) {
-           return static_cast<double>(known.predicted) > most;
-         });
-}
-
-bool Planner::trustLess() {
-  std::optional<int64_t> limit = memoryLimitOf(options);
-  if (!limit || options.solver == SolverKind::Random || isOver() ||
-      maxOverestimate(*limit) <= allowance)
-    return false;
-  allowance = maxOverestimate(*limit);
-  looksDeeper = true;
-  reopenDismissed();
-  for (auto [number, attempt] : llvm::enumerate(attempts)) {
-    if (attempt.cannotBe())
-      continue;
-    attempt.allowance = allowance;
-    if (takeFitting(attempt) || isFarAbove(attempt))
-      continue;
-    report(number);
-    double bound = attempt.summary.lowerBound;
-    double deadline = batch.isTraining() ? 2 : 0;
-    if (options.deadlineSeconds > 0)
-      deadline = std::max(budget() - elapsed(), 0.01);
-    attempt.isPostponed = false;
-    attempt.graph->limitTwiceDone(1);
-    solveAndCut(attempt, deadline);
-    makeFit(attempt, deadline);
-    attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
-  }
-  report();
-  Attempt *found = best();
-  return found && found->summary.reason.empty();
 }
 
 int64_t Planner::predictedBytes() const { return peakOf(written->stages); }

@@ -321,6 +321,11 @@ std::string Planner::whyNoMicroBatches() const {
       .str();
 }
 
+size_t Planner::countPostponed() const {
+  return static_cast<size_t>(llvm::count_if(
+      attempts, [](const Attempt &attempt) { return attempt.isPostponed; }));
+}
+
 bool Planner::mayAskForMicroBatches() const {
   if (batch.breaks().empty())
     return false;
@@ -341,10 +346,6 @@ bool Planner::mayAskForMicroBatches() const {
   return false;
 }
 
-static bool isPostponed(const Attempt &attempt) { return attempt.isPostponed; }
-
-/// The best plan of all candidates, whose reason says why it is none; null with
-/// an error where the request is at fault.
 Attempt *Planner::search(PlanError &error, std::string &message) {
   message = checkBatchDims(names, options.batchDims);
   if (message.empty())
@@ -408,8 +409,8 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
         continue;
       }
       // No candidate may use up the time of those behind it.
-      auto others = static_cast<double>(candidates.size() - number +
-                                        llvm::count_if(attempts, isPostponed));
+      auto others =
+          static_cast<double>(candidates.size() - number + countPostponed());
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else {
       // A training step has three times the ops, and limits: without a deadline
@@ -433,7 +434,6 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
               "choices than are counted, option solver=auto searches them";
     return nullptr;
   }
-  fitPostponed();
   solveAgain();
   sharpenBounds();
   report();
@@ -444,8 +444,12 @@ Tried Planner::tryOut() {
   allowance = kSafeAllowance; // nothing is laid out
   PlanError error = PlanError::None;
   std::string message;
-  Trial found = verdict(search(error, message));
-  return {found, leastPredicted};
+  Attempt *found = search(error, message);
+  if (found) {
+    fitPostponed();
+    found = best();
+  }
+  return {verdict(found), leastPredicted};
 }
 
 Trial Planner::verdict(const Attempt *best) const {

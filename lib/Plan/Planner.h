@@ -18,6 +18,8 @@
 
 #include "kerf/Plan/Explain.h"
 
+#include <cmath>
+
 namespace kerf::plan {
 
 /// A candidate mesh with what became of it.
@@ -71,6 +73,20 @@ inline constexpr size_t kQuickNodes = 1500;
 /// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;
 
+/// How long plans that keep the limit are looked for while none is known.
+class FitTime {
+public:
+  /// For so many seconds, and at least ten.
+  FitTime(double begin, double seconds)
+      : end(begin + std::max(seconds, 10.0)) {}
+  bool isOver(double now, double bestCost) const {
+    return std::isinf(bestCost) && now > end;
+  }
+
+private:
+  double end;
+};
+
 class Planner {
 public:
   /// `start`: when planning began, from which deadlines count.
@@ -85,8 +101,20 @@ public:
         start(start) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
-  /// with an error where the request is at fault.
+  /// with an error where the request is at fault. Plans that keep the limit are
+  /// still to be looked for where postponed() says so.
   Attempt *search(PlanError &error, std::string &message);
+  /// Of the candidates whose plans were not made to keep the limit yet, for it
+  /// takes long, and that could be better than the best plan, the one that is
+  /// looked at next; null: none is left, or the time is over.
+  Attempt *postponed();
+  /// Whether `a` is looked at before `b`: lowest bound first, which rules out
+  /// most; as long as there is no plan, smallest first.
+  bool isSooner(const Attempt &a, const Attempt &b) const;
+  size_t countPostponed() const;
+  /// Looks for a plan of it that keeps the limit. So many others, of all
+  /// planners, want to be looked at behind it.
+  void fit(Attempt &postponed, size_t others);
   /// The same without an error: whether a plan was found that is predicted to
   /// keep the limit with something to spare, since nothing is laid out.
   Tried tryOut();
@@ -117,15 +145,19 @@ public:
   /// Where nothing is predicted to fit: searches once more for what is laid out
   /// although its prediction is above the limit, by as much as predictions of
   /// small programs are too high. Whether there is something to lay out.
-  bool trustLess();
+  bool trustLess(FitTime time);
   /// When (elapsed()) the search ends at the latest, with a plan or without;
   /// unless `mayBeEmpty`, not before one candidate was searched.
   void mustEnd(double at, bool mayBeEmpty) {
     lastSecond = at;
     mayEndEmpty = mayBeEmpty;
   }
-  /// The cheapest plan of other planners of the same step.
-  void compareWith(double cost) { costElsewhere = cost; }
+  /// The cheapest plan of other planners of the same step, and what all of
+  /// theirs cost at least.
+  void compareWith(double cost, double bound) {
+    costElsewhere = cost;
+    boundElsewhere = bound;
+  }
 
   /// Whether the memory limit makes any candidate cost more, or leaves it no
   /// plan, that could be cheaper than the best.
@@ -168,6 +200,17 @@ public:
     return options.deadlineSeconds <= 0 || options.deadlineIsOfProcessor;
   }
   bool isStopped() const { return options.stop && *options.stop; }
+  /// The cheapest plan so far, of this or another planner; infinity without.
+  double incumbent() const {
+    double best = std::numeric_limits<double>::infinity();
+    if (isAlone)
+      return best;
+    best = costElsewhere;
+    for (const Attempt &attempt : attempts)
+      if (attempt.summary.reason.empty())
+        best = std::min(best, attempt.summary.cost);
+    return best;
+  }
 
 private:
   void attempt(const MeshCandidate &candidate, double deadline);
@@ -191,7 +234,7 @@ private:
   /// Whether plans that keep the limit are looked for behind all candidates:
   /// it takes long, and much less once another plan is known.
   bool isWorthPostponing(const Attempt &attempt) const;
-  /// Looks for them, where the bound is lowest first.
+  /// Looks for all of them.
   void fitPostponed();
   /// Searches what was dismissed for a plan that turned out to be none.
   void reopenDismissed();
@@ -265,18 +308,7 @@ private:
     return options.deadlineSeconds > 0 ? budget()
                                        : std::max(30.0, elapsed() + 10);
   }
-  /// The cheapest plan so far; infinity without one.
-  double incumbent() const {
-    double best = std::numeric_limits<double>::infinity();
-    if (isAlone)
-      return best;
-    best = costElsewhere;
-    for (const Attempt &attempt : attempts)
-      if (attempt.summary.reason.empty())
-        best = std::min(best, attempt.summary.cost);
-    return best;
-  }
-  /// Progress; `again`: how many candidates were looked at once more.
+  /// Progress; `again`: how many candidates are to be looked at once more.
   void report(std::optional<size_t> again = std::nullopt) const;
   bool isFarAbove(const Attempt &attempt) const;
   int64_t minMemory() const;
@@ -331,6 +363,7 @@ private:
   double lastSecond = std::numeric_limits<double>::infinity();
   bool mayEndEmpty = false;
   double costElsewhere = std::numeric_limits<double>::infinity();
+  double boundElsewhere = std::numeric_limits<double>::infinity();
   /// What is searched has a cost of its own to find, whatever others cost.
   bool isAlone = false;
   mlir::Value explained; ///< whose op explain() is about

@@ -6,8 +6,6 @@
 
 #include "kerf/Plan/Recompute.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -129,10 +127,14 @@ void StepPlanner::searchVariants() {
   if (Attempt *known = asItIs().best();
       !kinds.empty() && (!known || !known->summary.reason.empty()))
     std::rotate(kinds.begin(), kinds.end() - 1, kinds.end());
+  // As long as nothing fits they get as long as the step as it is took.
+  FitTime time(asItIs().elapsed(), asItIs().elapsed());
   for (auto [number, kind] : llvm::enumerate(kinds)) {
+    compare();
     double left = options.deadlineSeconds - asItIs().elapsed();
-    bool isLate =
-        options.deadlineSeconds > 0 && left < 0.05 * options.deadlineSeconds;
+    bool isLate = options.deadlineSeconds > 0
+                      ? left < 0.05 * options.deadlineSeconds
+                      : time.isOver(asItIs().elapsed(), asItIs().incumbent());
     if (isLate || asItIs().isStopped()) {
       unsearched.push_back(kind);
       continue;
@@ -144,7 +146,6 @@ void StepPlanner::searchVariants() {
       variant->options.deadlineSeconds =
           asItIs().elapsed() +
           left / static_cast<double>(kinds.size() - number);
-    compare();
     variant->planner->mustEnd(variant->options.deadlineSeconds,
                               /*mayBeEmpty=*/true);
     PlanError error = PlanError::None;
@@ -152,6 +153,30 @@ void StepPlanner::searchVariants() {
     (void)variant->planner->search(error, message);
   }
   compare();
+}
+
+void StepPlanner::fitPostponed() {
+  FitTime time(asItIs().elapsed(), 0.25 * asItIs().elapsed());
+  for (;;) {
+    compare();
+    if (time.isOver(asItIs().elapsed(), asItIs().incumbent()))
+      return;
+    Variant *next = nullptr;
+    Attempt *first = nullptr;
+    size_t count = 0;
+    for (Variant &variant : variants) {
+      variant.options.deadlineSeconds = options.deadlineSeconds;
+      count += variant.planner->countPostponed();
+      Attempt *own = variant.planner->postponed();
+      if (own && (!first || variant.planner->isSooner(*own, *first))) {
+        first = own;
+        next = &variant;
+      }
+    }
+    if (!next)
+      return;
+    next->planner->fit(*first, count - 1);
+  }
 }
 
 std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
@@ -164,21 +189,26 @@ std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
 }
 
 std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::trustLess() {
+  FitTime time(asItIs().elapsed(), 0);
   for (Variant &variant : variants) {
     compare();
-    variant.planner->trustLess();
+    variant.planner->trustLess(time);
   }
   return best();
 }
 
 void StepPlanner::compare() {
   for (Variant &variant : variants) {
-    double cost = std::numeric_limits<double>::infinity();
-    for (Variant &other : variants)
+    double cost = std::numeric_limits<double>::infinity(), bound = cost;
+    for (Variant &other : variants) {
+      if (&other == &variant)
+        continue;
       if (Attempt *best = other.planner->best();
-          &other != &variant && best && best->summary.reason.empty())
+          best && best->summary.reason.empty())
         cost = std::min(cost, best->summary.cost);
-    variant.planner->compareWith(cost);
+      bound = std::min(bound, other.planner->lowerBound());
+    }
+    variant.planner->compareWith(cost, bound);
   }
 }
 
@@ -224,6 +254,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   bool isHopeless = asItIs().isOutOfReach();
   if (first && !isHopeless && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
+  fitPostponed();
   auto [variant, found] = best();
   if (found && !found->summary.reason.empty())
     std::tie(variant, found) = trustLess();
@@ -294,68 +325,6 @@ Tried StepPlanner::tryOut() {
   return tried;
 }
 
-PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
-  PlanResult result = variant.planner->describe(best);
-  for (CandidateSummary &candidate : result.candidates) {
-    candidate.recomputeEvery = variant.every;
-    candidate.zero = variant.zero;
-  }
-  for (Variant &other : variants) {
-    if (&other == &variant)
-      continue;
-    result.lowerBound =
-        std::min(result.lowerBound, other.planner->lowerBound());
-    for (CandidateSummary &candidate : other.planner->allSummaries()) {
-      candidate.recomputeEvery = other.every;
-      candidate.zero = other.zero;
-      result.candidates.push_back(std::move(candidate));
-    }
-  }
-  for (const Kind &kind : unsearched) {
-    CandidateSummary &left = result.candidates.emplace_back();
-    left.mesh = best.summary.mesh;
-    left.microBatches = best.summary.microBatches;
-    left.recomputeEvery = kind.every;
-    left.zero = kind.zero;
-    left.reason = Planner::whyUnsearched(asItIs().isStopped());
-    // They compute at least as much.
-    result.lowerBound = std::min(result.lowerBound, asItIs().dividedWork());
-  }
-  llvm::stable_sort(result.candidates, isBetter);
-  // What is predicted to cost less may have been laid out above the limit.
-  auto chosen = llvm::find_if(result.candidates, [&](CandidateSummary &each) {
-    return each.mesh == best.summary.mesh &&
-           each.microBatches == best.summary.microBatches &&
-           each.recomputeEvery == variant.every && each.zero == variant.zero;
-  });
-  if (chosen != result.candidates.end())
-    std::rotate(result.candidates.begin(), chosen, std::next(chosen));
-  result.gap =
-      result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
-  size_t tried = result.candidates.size();
-  result.candidateSet = std::to_string(tried) +
-                        (tried == 1 ? " mesh" : " meshes") +
-                        variant.planner->candidateSetText().str();
-  if (options.zero != Zero::None)
-    result.candidateSet += ", " + llvm::join(partNames(options.zero), " and ") +
-                           " in parts over dp";
-  if (mayRecompute())
-    result.candidateSet += ", nothing computed again in the backward pass";
-  if (mayHoldLess())
-    result.candidateSet +=
-        "; where the memory limit rules out what is cheapest "
-        "then, also ";
-  if (mayUseZero())
-    result.candidateSet += "ZeRO 1, 2 and 3 over dp";
-  if (mayRecompute())
-    result.candidateSet +=
-        std::string(mayUseZero() ? ", " : "") +
-        "all blocks of the forward pass computed again, every second and every "
-        "fourth" +
-        (mayUseZero() ? ", and all of them with ZeRO 3" : "");
-  return result;
-}
-
 FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
                                          ModuleOp target) {
   PlanResult result = describe(variant, best);
@@ -383,8 +352,10 @@ void StepPlanner::reject(int64_t laidOutBytes) {
     return written->planner->reject(laidOutBytes, /*searches=*/false);
   written->planner->reject(laidOutBytes);
   compare();
-  if (mayHoldLess() && !hasVariants)
-    return searchVariants();
+  if (mayHoldLess() && !hasVariants) {
+    searchVariants();
+    return fitPostponed();
+  }
   for (Variant &variant : variants)
     if (&variant != written) {
       variant.planner->reopen();
@@ -456,6 +427,7 @@ FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
   Attempt *first = asItIs().search(error, message);
   if (first && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
+  fitPostponed();
   auto [variant, found] = best();
   if (found && !found->summary.reason.empty())
     std::tie(variant, found) = trustLess();

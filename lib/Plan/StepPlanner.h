@@ -75,6 +75,10 @@ private:
   /// What is searched besides the step as it is, in this order.
   std::vector<Kind> otherKinds();
   void searchVariants();
+  /// Looks for plans that keep the limit where planners have left that for
+  /// later, where the bound is lowest first: what is known of one kind rules
+  /// out others.
+  void fitPostponed();
   /// Tells each planner what the others have found.
   void compare();
   std::pair<Variant *, Attempt *> best();

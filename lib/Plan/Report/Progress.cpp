@@ -17,8 +17,8 @@ void Planner::report(std::optional<size_t> again) const {
   if (!options.progress)
     return;
   PlanProgress progress;
-  progress.searched =
-      again.value_or(attempts.size() + unsearched.size() + dismissed.size());
+  progress.searched = attempts.size() + unsearched.size() + dismissed.size() -
+                      again.value_or(0);
   auto later = tried.begin() + static_cast<std::ptrdiff_t>(numFirst);
   progress.candidates =
       numFirst + static_cast<size_t>(std::count(later, tried.end(), true));
@@ -29,14 +29,15 @@ void Planner::report(std::optional<size_t> again) const {
         (!limit || attempt.summary.peakMemoryBytes <= *limit))
       best = std::min(best, attempt.summary.cost);
   if (!std::isinf(best)) {
-    progress.best = progress.lowerBound = best;
+    progress.best = best;
+    progress.lowerBound = std::min(best, boundElsewhere);
     for (const Attempt &attempt : attempts)
       if (!attempt.cannotBe())
         progress.lowerBound =
             std::min(progress.lowerBound, attempt.summary.lowerBound);
     for (const CandidateSummary &summary : unsearched)
       progress.lowerBound = std::min(progress.lowerBound, summary.lowerBound);
-    if (progress.searched < progress.candidates)
+    if (!again && progress.searched < progress.candidates)
       progress.lowerBound = 0;
   }
   options.progress(progress);

@@ -1,0 +1,76 @@
+//===- DescribeStep.cpp - what is said of a step's plan -------------------===//
+//
+// The plan of one kind of a step with the candidates and bounds of all kinds.
+//
+//===----------------------------------------------------------------------===//
+#include "../StepPlanner.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
+  PlanResult result = variant.planner->describe(best);
+  for (CandidateSummary &candidate : result.candidates) {
+    candidate.recomputeEvery = variant.every;
+    candidate.zero = variant.zero;
+  }
+  for (Variant &other : variants) {
+    if (&other == &variant)
+      continue;
+    result.lowerBound =
+        std::min(result.lowerBound, other.planner->lowerBound());
+    for (CandidateSummary &candidate : other.planner->allSummaries()) {
+      candidate.recomputeEvery = other.every;
+      candidate.zero = other.zero;
+      result.candidates.push_back(std::move(candidate));
+    }
+  }
+  for (const Kind &kind : unsearched) {
+    CandidateSummary &left = result.candidates.emplace_back();
+    left.mesh = best.summary.mesh;
+    left.microBatches = best.summary.microBatches;
+    left.recomputeEvery = kind.every;
+    left.zero = kind.zero;
+    left.reason = options.deadlineSeconds > 0 || asItIs().isStopped()
+                      ? Planner::whyUnsearched(asItIs().isStopped())
+                      : "not searched: others took long, and nothing fitted";
+    // They compute at least as much.
+    result.lowerBound = std::min(result.lowerBound, asItIs().dividedWork());
+  }
+  llvm::stable_sort(result.candidates, isBetter);
+  // What is predicted to cost less may have been laid out above the limit.
+  auto chosen = llvm::find_if(result.candidates, [&](CandidateSummary &each) {
+    return each.mesh == best.summary.mesh &&
+           each.microBatches == best.summary.microBatches &&
+           each.recomputeEvery == variant.every && each.zero == variant.zero;
+  });
+  if (chosen != result.candidates.end())
+    std::rotate(result.candidates.begin(), chosen, std::next(chosen));
+  result.gap =
+      result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
+  size_t tried = result.candidates.size();
+  result.candidateSet = std::to_string(tried) +
+                        (tried == 1 ? " mesh" : " meshes") +
+                        variant.planner->candidateSetText().str();
+  if (options.zero != Zero::None)
+    result.candidateSet += ", " + llvm::join(partNames(options.zero), " and ") +
+                           " in parts over dp";
+  if (mayRecompute())
+    result.candidateSet += ", nothing computed again in the backward pass";
+  if (mayHoldLess())
+    result.candidateSet +=
+        "; where the memory limit rules out what is cheapest "
+        "then, also ";
+  if (mayUseZero())
+    result.candidateSet += "ZeRO 1, 2 and 3 over dp";
+  if (mayRecompute())
+    result.candidateSet +=
+        std::string(mayUseZero() ? ", " : "") +
+        "all blocks of the forward pass computed again, every second and every "
+        "fourth" +
+        (mayUseZero() ? ", and all of them with ZeRO 3" : "");
+  return result;
+}

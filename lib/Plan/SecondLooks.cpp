@@ -1,0 +1,131 @@
+//===- SecondLooks.cpp - candidates that are looked at again --------------===//
+//
+// What keeps the memory limit is looked for (KeepLimit.cpp) behind the first
+// solutions of all candidates where that takes long: the plans that are found
+// rule out most others. Candidates are looked at once more when a plan turns
+// out to take too much, and where nothing is predicted to fit.
+//
+//===----------------------------------------------------------------------===//
+#include "Planner.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+/// Without a deadline a postponed candidate of a step that trains is looked at
+/// for so long: there are few that other plans do not rule out.
+static constexpr double kFitSeconds = 5;
+/// A cut into stages costs at least this part of what it costs without a limit.
+static constexpr double kCutCheaper = 0.95;
+/// A candidate whose smallest plan takes so many times what may be trusted to
+/// fit is not looked at again.
+static constexpr double kFarAbove = 1.5;
+
+Attempt *Planner::postponed() {
+  Attempt *first = nullptr;
+  for (Attempt &attempt : attempts)
+    if (attempt.isPostponed && attempt.summary.lowerBound < incumbent() &&
+        (attempt.graph->candidate.stages == 1 ||
+         kCutCheaper * attempt.summary.cost < incumbent()) &&
+        (!first || isSooner(attempt, *first)))
+      first = &attempt;
+  return isOver() ? nullptr : first;
+}
+
+bool Planner::isSooner(const Attempt &a, const Attempt &b) const {
+  if (std::isinf(incumbent()))
+    return peakOf(a.stages) < peakOf(b.stages);
+  return a.summary.lowerBound < b.summary.lowerBound;
+}
+
+void Planner::fit(Attempt &postponed, size_t others) {
+  double left = batch.isTraining() ? kFitSeconds : 0;
+  if (options.deadlineSeconds > 0) {
+    left = budget() - elapsed();
+    left = std::max(std::min(left, 2 * left / static_cast<double>(others + 1)),
+                    0.01);
+  }
+  report(countPostponed());
+  postponed.isPostponed = false;
+  makeFit(postponed, left);
+}
+
+void Planner::fitPostponed() {
+  FitTime time(elapsed(), elapsed());
+  while (!time.isOver(elapsed(), incumbent())) {
+    Attempt *next = postponed();
+    if (!next)
+      return;
+    fit(*next, countPostponed() - 1);
+  }
+}
+
+void Planner::reopen() {
+  for (Attempt &attempt : attempts) {
+    if (attempt.solved.statistics.stoppedBy != "cutoff" ||
+        attempt.summary.lowerBound >= incumbent())
+      continue;
+    double bound = attempt.summary.lowerBound;
+    double deadline = batch.isTraining() ? 2 : 0;
+    // The bound is to be the whole candidate's.
+    attempt.graph->limitTwiceDone(1);
+    solveAndCut(attempt, deadline);
+    makeFit(attempt, deadline);
+    attempt.isShort = attempt.isShort || isLimited(attempt, deadline);
+    attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
+  }
+  reopenDismissed();
+  for (size_t number = 0; number < candidates.size(); ++number)
+    if (!tried[number] && !isOver() && isWanted(number)) {
+      tried[number] = true;
+      report();
+      attempt(candidates[number], batch.isTraining() ? 2 : 0);
+    }
+  fitPostponed();
+}
+
+/// By how much predictions may be too high (docs/Plan.md, Memory): the smaller
+/// a program is, the more single buffers weigh whose places are not known.
+static double maxOverestimate(int64_t bytes) {
+  return bytes < (int64_t(1) << 20) ? 1.4 : bytes < 10'000'000 ? 1.15 : 1.05;
+}
+
+bool Planner::isFarAbove(const Attempt &attempt) const {
+  double most = kFarAbove * attempt.allowance *
+                static_cast<double>(*memoryLimitOf(options));
+  return !attempt.known.empty() &&
+         llvm::all_of(attempt.known, [&](const Attempt::Known &known) {
+           return static_cast<double>(known.predicted) > most;
+         });
+}
+
+bool Planner::trustLess(FitTime time) {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  if (!limit || options.solver == SolverKind::Random || isOver() ||
+      maxOverestimate(*limit) <= allowance)
+    return false;
+  allowance = maxOverestimate(*limit);
+  looksDeeper = true;
+  reopenDismissed();
+  for (auto [number, attempt] : llvm::enumerate(attempts)) {
+    if (attempt.cannotBe())
+      continue;
+    attempt.allowance = allowance;
+    if (takeFitting(attempt) || isFarAbove(attempt) ||
+        time.isOver(elapsed(), incumbent()))
+      continue;
+    report(attempts.size() - number);
+    double bound = attempt.summary.lowerBound;
+    double deadline = batch.isTraining() ? 2 : 0;
+    if (options.deadlineSeconds > 0)
+      deadline = std::max(budget() - elapsed(), 0.01);
+    attempt.isPostponed = false;
+    attempt.graph->limitTwiceDone(1);
+    solveAndCut(attempt, deadline);
+    makeFit(attempt, deadline);
+    attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
+  }
+  report();
+  Attempt *found = best();
+  return found && found->summary.reason.empty();
+}
