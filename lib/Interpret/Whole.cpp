@@ -103,8 +103,7 @@ static Tensor displaced(const Tensor &tensor, FloatType type, double units,
 
 /// Whether the result, or its slope, jumps where a float crosses another.
 static bool hasBorder(Operation *op) {
-  return isa<nn::LessOp, nn::LessEqualOp, nn::MaxOp, nn::MinOp, nn::ReluOp,
-             nn::AbsOp, nn::SignOp, nn::FloorOp, nn::CeilOp, nn::RoundOp>(op) &&
+  return (op->hasTrait<nn::Border>() || op->hasTrait<nn::BorderAtZero>()) &&
          isa<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
 }
 
@@ -139,7 +138,7 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
         moved.push_back(displaced(
             *operand, cast<FloatType>(getElementTypeOrSelf(value.getType())),
             options.roundingUnits,
-            /*aroundZero=*/isa<nn::ReluOp, nn::AbsOp, nn::SignOp>(op), random));
+            /*aroundZero=*/op->hasTrait<nn::BorderAtZero>(), random));
       for (const Tensor &tensor : moved)
         near.push_back(&tensor);
       operands = near;

@@ -89,6 +89,8 @@ mlir::LogicalResult verifyVelocity(mlir::Operation *op, mlir::Value velocity,
 #define KERF_TRAIT(Trait)                                                      \
   template <typename Op>                                                       \
   class Trait : public mlir::OpTrait::TraitBase<Op, Trait> {};
+KERF_TRAIT(Border)
+KERF_TRAIT(BorderAtZero)
 KERF_TRAIT(ByElement)
 KERF_TRAIT(Division)
 KERF_TRAIT(Norm)

@@ -106,6 +106,16 @@ def NN_Division : NativeOpTrait<"Division"> {
   let cppNamespace = "::kerf::nn";
 }
 
+// The result, or its slope, jumps where a float is as large as the other
+// operand or a whole number (`Border`), or where it is 0 (`BorderAtZero`): on
+// which side of that it falls may be a matter of rounding.
+def NN_Border : NativeOpTrait<"Border"> {
+  let cppNamespace = "::kerf::nn";
+}
+def NN_BorderAtZero : NativeOpTrait<"BorderAtZero"> {
+  let cppNamespace = "::kerf::nn";
+}
+
 // The expression as a method of the op, and whether there is one.
 class NN_Meaning<string elements, string expression> {
   string method = "static constexpr bool kIsOn" # elements # " = "
@@ -172,8 +182,9 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
 
 // result[i] = f(x[i]), same type.
 class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
-                 TypeConstraint type = NN_Tensor, string role = "::kerf::OperandRole::Through">
-    : NN_ElementwiseOp<mnemonic, linear, cost, NN_Element, "{}", role> {
+                 TypeConstraint type = NN_Tensor, string role = "::kerf::OperandRole::Through",
+                 list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, linear, cost, !listconcat(NN_Element, traits), "{}", role> {
   let assemblyFormat = "$x attr-dict `:` custom<Types>(type($x), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise.\n\n"

@@ -12,12 +12,12 @@ def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
   let onElements = "s.neg(x[0])";
   let interval = "-x[0]";
 }
-def NN_AbsOp : NN_UnaryOp<"abs", "|x|"> {
+def NN_AbsOp : NN_UnaryOp<"abs", "|x|", "{}", 1, NN_Tensor, "::kerf::OperandRole::Through", [NN_BorderAtZero]> {
   let library = "Epilogue";
   let onElements = "s.abs(x[0])";
   let interval = "absolute(x[0])";
 }
-def NN_SignOp : NN_UnaryOp<"sign", "sign(x)"> {
+def NN_SignOp : NN_UnaryOp<"sign", "sign(x)", "{}", 1, NN_Tensor, "::kerf::OperandRole::Through", [NN_BorderAtZero]> {
   let onFloats = "sign(s, x[0])";
   let onIntegers = "s.sign(x[0])";
   let interval = "::kerf::Interval::within(1)";
@@ -104,19 +104,19 @@ def NN_AcoshOp : NN_UnaryOp<"acosh", "the inverse of cosh, NaN below 1", "{}", 5
 def NN_AtanhOp : NN_UnaryOp<"atanh", "the inverse of tanh, NaN beyond 1", "{}", 30, NN_Float> {
   let onFloats = "atanh(s, x[0])";
 }
-def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float> {
+def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float, "::kerf::OperandRole::Through", [NN_Border]> {
   let onFloats = "s.floor(x[0])";
   let interval = "x[0] + ::kerf::Interval{-1, 0}";
 }
-def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float> {
+def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float, "::kerf::OperandRole::Through", [NN_Border]> {
   let onFloats = "s.ceil(x[0])";
   let interval = "x[0] + ::kerf::Interval{0, 1}";
 }
-def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float> {
+def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float, "::kerf::OperandRole::Through", [NN_Border]> {
   let onFloats = "s.round(x[0])";
   let interval = "x[0] + ::kerf::Interval::within(0.5)";
 }
-def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)"> {
+def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)", "{}", 1, NN_Tensor, "::kerf::OperandRole::Through", [NN_BorderAtZero]> {
   let library = "Epilogue";
   let onFloats = "relu(s, x[0])";
   let onIntegers = "s.max(x[0], s.number(0))";
@@ -240,11 +240,11 @@ def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
   let divisors = "{1}";
 }
 def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}",
-                           "::kerf::OperandRole::Number", [NN_Division]> {
+                           "::kerf::OperandRole::Number", [NN_Division, NN_Border]> {
   let onElements = "s.mod(x[0], x[1])";
 }
 def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}",
-                           "::kerf::OperandRole::Number", [NN_Division]> {
+                           "::kerf::OperandRole::Number", [NN_Division, NN_Border]> {
   let onElements = "s.rem(x[0], x[1])";
 }
 def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20> {
@@ -252,11 +252,13 @@ def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20> {
   let onIntegers = "s.pow(x[0], x[1])";
   let interval = "power(x[0], x[1])";
 }
-def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is"> {
+def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is", "{}", 1, 0, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Number", [NN_Border]> {
   let onElements = "s.max(x[0], x[1])";
   let interval = "maximum(x[0], x[1])";
 }
-def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is"> {
+def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is", "{}", 1, 0, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Number", [NN_Border]> {
   let onElements = "s.min(x[0], x[1])";
   let interval = "minimum(x[0], x[1])";
 }
@@ -280,10 +282,12 @@ def NN_ShiftRightOp : NN_BinaryOp<"shift_right", "lhs >> rhs (rounds down), 0 or
 def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1> {
   let onElements = "s.equal(x[0], x[1])";
 }
-def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1> {
+def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Number", [NN_Border]> {
   let onElements = "s.less(x[0], x[1])";
 }
-def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1> {
+def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Number", [NN_Border]> {
   let onElements = "s.lessEqual(x[0], x[1])";
 }
 
