@@ -209,9 +209,7 @@ void kerf::tool::takeInputs(Options &options, bool all) {
   // States are no inputs, nor may those be that follow from a position: import
   // says more.
   bool takesState = !options.states.empty();
-  std::vector<std::string> names;
-  for (const ModelValue &value : facts.inputs)
-    names.push_back(value.name);
+  std::vector<std::string> names = facts.inputNames();
   for (const StatePair &pair :
        findStatePairs(stateOptions(options), names, facts.outputs))
     llvm::erase_if(*specs,
@@ -279,6 +277,18 @@ static void refuseCache(const std::string &path, const ModelFacts &facts,
                      "without its cache (in transformers use_cache=False)"}};
 }
 
+std::set<std::string> kerf::tool::sizesWithinSamples(
+    const std::vector<std::vector<std::string>> &symbols) {
+  std::set<std::string> inner;
+  for (const std::vector<std::string> &ofInput : symbols)
+    if (!ofInput.empty())
+      inner.insert(ofInput.begin() + 1, ofInput.end());
+  bool hasOthers = llvm::any_of(symbols, [&](const auto &ofInput) {
+    return !ofInput.empty() && !ofInput[0].empty() && !inner.count(ofInput[0]);
+  });
+  return hasOthers ? inner : std::set<std::string>();
+}
+
 void kerf::tool::takeData(Options &options) {
   ModelFacts facts;
   std::string error;
@@ -292,20 +302,13 @@ void kerf::tool::takeData(Options &options) {
   // How many samples a step takes is not for the data to say, wherever else the
   // model has that size.
   std::set<std::string> batches;
-  // Sizes that are also behind a first dimension, and so are none of samples if
-  // another input begins with one that is not.
-  std::set<std::string> inner;
-  bool isNamed = false;
-  for (const rt::InputSpec &spec : *specs) {
-    isNamed |= llvm::any_of(spec.symbols, namesBatch);
-    if (!spec.symbols.empty())
-      inner.insert(spec.symbols.begin() + 1, spec.symbols.end());
-  }
-  if (llvm::none_of(*specs, [&](const rt::InputSpec &spec) {
-        return !spec.symbols.empty() && !spec.symbols[0].empty() &&
-               !inner.count(spec.symbols[0]);
-      }))
-    inner.clear();
+  std::vector<std::vector<std::string>> symbols;
+  for (const rt::InputSpec &spec : *specs)
+    symbols.push_back(spec.symbols);
+  std::set<std::string> inner = sizesWithinSamples(symbols);
+  bool isNamed = llvm::any_of(symbols, [](const auto &ofInput) {
+    return llvm::any_of(ofInput, namesBatch);
+  });
   auto shared = compilationOptions(options).import.batchDims;
   for (const rt::InputSpec &spec : *specs) {
     auto said = shared.find(spec.name);

@@ -8,6 +8,8 @@
 
 #include "kerf/rt/job.h"
 
+#include <set>
+
 namespace kerf::tool {
 
 /// The library's options from the command line's. Reads plan and machine files.
@@ -43,6 +45,12 @@ std::string drawnBy(const Options &options);
 /// --data and --eval-data of a model: binds sizes of samples that are open in
 /// it, as by --dim. Throws where files differ from each other or from --dim.
 void takeData(Options &options);
+
+/// Of the symbols of the dimensions of each input: those of sizes within a
+/// sample, which some input has behind its first dimension, and which are
+/// therefore none of samples where another begins with one that is not such.
+std::set<std::string>
+sizesWithinSamples(const std::vector<std::vector<std::string>> &symbols);
 
 /// The library's options of --state.
 StateOptions stateOptions(const Options &options);

@@ -27,11 +27,8 @@ static std::map<std::string, int64_t> decoderDims(const Options &options,
     dims.insert(parseBinding(text, "--dim"));
   if (!readModelFacts(options.model, facts, error))
     return dims; // import says more
-  std::vector<std::string> inputs;
-  for (const ModelValue &value : facts.inputs)
-    inputs.push_back(value.name);
   std::vector<StatePair> pairs =
-      findStatePairs(stateOptions(options), inputs, facts.outputs);
+      findStatePairs(stateOptions(options), facts.inputNames(), facts.outputs);
   std::map<std::string, int64_t> bound = bindDecoder(
       facts.inputs, pairs, dims, tokens, options.cacheLength, error);
   if (!error.empty())
@@ -47,15 +44,14 @@ static void checkNames(const Options &options) {
   std::string error;
   if (state.pairs.empty() || !readModelFacts(options.model, facts, error))
     return; // import says more
-  std::vector<std::string> inputs, outputs = facts.outputs;
-  for (const ModelValue &value : facts.inputs)
-    inputs.push_back(value.name);
+  std::vector<std::string> outputs = facts.outputs;
   for (const StatePair &pair : state.pairs)
     if (llvm::any_of(facts.outputs, [&](const std::string &name) {
           return llvm::StringRef(pair.output).starts_with(name + ".");
         }))
       outputs.push_back(pair.output);
-  if (error = checkStateNames(state, inputs, outputs); !error.empty())
+  if (error = checkStateNames(state, facts.inputNames(), outputs);
+      !error.empty())
     throw Failure{kUsage, options.model + ": " + error, {}};
 }
 

@@ -145,17 +145,11 @@ static void bindSizes(Options &options, const ImportReport &report) {
   bool isNamed = llvm::any_of(report.inputs, [](const ModelValue &input) {
     return !input.dims.empty() && namesBatch(input.dims[0].symbol);
   });
-  // A size that inputs have behind the first dimension, too, is none of samples
-  // if another input begins with one that they do not.
-  std::set<std::string> inner;
+  std::vector<std::vector<std::string>> symbols;
   for (const ModelValue &input : report.inputs)
-    for (size_t dim = 1; dim < input.dims.size(); ++dim)
-      inner.insert(input.dims[dim].symbol);
-  if (llvm::none_of(report.inputs, [&](const ModelValue &input) {
-        return !input.dims.empty() && !input.dims[0].symbol.empty() &&
-               !inner.count(input.dims[0].symbol);
-      }))
-    inner.clear();
+    for (auto &ofInput = symbols.emplace_back(); const auto &dim : input.dims)
+      ofInput.push_back(dim.symbol);
+  std::set<std::string> inner = sizesWithinSamples(symbols);
   for (const ModelValue &input : report.inputs) {
     if (isSaidToBeShared(import, input.name))
       continue;

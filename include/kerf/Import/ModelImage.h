@@ -42,6 +42,13 @@ struct ModelFacts {
   std::vector<std::string> outputs; ///< in their order
   std::vector<std::string>
       locations; ///< of external data, as the file has them
+
+  std::vector<std::string> inputNames() const {
+    std::vector<std::string> names;
+    for (const ModelValue &value : inputs)
+      names.push_back(value.name);
+    return names;
+  }
 };
 
 /// On failure false and `error`: the file cannot be read, or is no model.
