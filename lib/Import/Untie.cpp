@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <map>
+#include <tuple>
 
 using namespace kerf;
 using namespace kerf::onnx_import;
@@ -126,29 +127,34 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     // A softplus that the exporter writes as several nodes reads it once.
     llvm::StringMap<int> ofCall;
     int number = 2, whole = 0;
-    auto thingRead = [&](const Use &use) -> std::pair<char, int> {
+    using Thing = std::tuple<char, int, int>;
+    auto thingRead = [&](const Use &use) -> Thing {
       const onnx::NodeProto &node = graph.node(use.node);
-      if (isTied)
-        return {'k', thingOf(node, use.input)};
       bool isOwn = isOwnRead(node, name);
+      int kind = thingOf(node, use.input);
       StringRef call = callOf(node);
+      // Running statistics that the file says to be others stay apart.
+      if (isTied)
+        return {'k', kind,
+                kind != 0 && !call.empty() && !isOwn ? use.node : -1};
       if (std::optional<std::string> part = parts->partOf(node, use.input)) {
         StringRef where = call.empty() ? scopeOf(node) : call;
-        return {'p', timesRead[*part + (isOwn ? "\n" + where.str() : "")]++};
+        return {'p', timesRead[*part + (isOwn ? "\n" + where.str() : "")]++, 0};
       }
       if (isOwn)
-        return {'o', thingOf(node, use.input)};
+        return {'o', kind, 0};
+      // A norm's scale and its variance may both be stored as it.
       if (!call.empty())
-        return {'c', ofCall.try_emplace(call, ofCall.size()).first->second};
-      return {'w', whole++};
+        return {'c', kind,
+                ofCall.try_emplace(call, ofCall.size()).first->second};
+      return {'w', whole++, 0};
     };
-    SmallVector<std::pair<char, int>> things =
-        llvm::map_to_vector(readers->second, thingRead);
+    SmallVector<Thing> things = llvm::map_to_vector(readers->second, thingRead);
     // The name is that of who reads it as its own.
     auto own = llvm::find_if(readers->second, [&](const Use &use) {
       return isOwnRead(graph.node(use.node), name);
     });
-    std::map<std::pair<char, int>, std::string> ofThing;
+    std::map<Thing, std::string> ofThing;
     ofThing[things[own == readers->second.end()
                        ? 0
                        : own - readers->second.begin()]] = name;

@@ -23,8 +23,8 @@ np.savez(OUT / "data.npz", x=draw.standard_normal((32, 2, 6, 6)).astype(np.float
 weights = {"c1": draw.standard_normal((4, 2, 3, 3)), "c2": draw.standard_normal((4, 4, 3, 3)), "f": draw.standard_normal((144, 5))}
 
 
-def model(name, stored, ir=9):
-    """`stored`: the initializer of each of the norms' vectors."""
+def model(name, stored, ir=9, calls=False):
+    """`stored`: the initializer of each of the norms' vectors. `calls`: the nodes say which calls of PyTorch they are."""
     arrays = {key: value.astype(np.float32) * 0.2 for key, value in weights.items()}
     nodes, x = [], "x"
     for i in (1, 2):
@@ -34,6 +34,9 @@ def model(name, stored, ir=9):
         nodes += [helper.make_node("Conv", [x, f"c{i}"], [f"y{i}"], pads=[1] * 4),
                   helper.make_node("BatchNormalization", [f"y{i}", *vectors], [f"z{i}", f"m{i}", f"v{i}"], training_mode=1),
                   helper.make_node("Tanh", [f"z{i}"], [f"a{i}"])]
+        if calls:
+            arguments = ", ".join(f"%{kind}_b{i}_{what}" for kind, what in (("p", "weight"), ("p", "bias"), ("b", "mean"), ("b", "var")))
+            nodes[-2].metadata_props.add(key="pkg.torch.onnx.fx_node", value=f"%norm_{i} : call_function[target=batch_norm](args = (%y, {arguments}))")
         x = f"a{i}"
     nodes += [helper.make_node("Flatten", [x], ["flat"]), helper.make_node("MatMul", ["flat", "f"], ["logits"])]
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2, 6, 6])],
@@ -62,10 +65,18 @@ model("aliased", lambda name: "ones" if name[3:] in ("weight", "var") else "zero
 model("old", lambda name: "ones" if name[3:] in ("weight", "var") else "zeros", ir=3)
 for mesh in ([], ["--devices=cpu:2", "--mesh=dp=2"]):
     checks.expect(f"as one by one {mesh}", run("each", *mesh) == run("aliased", *mesh))
-# A module that is applied twice: one bias, one running mean, never one of both.
+# PyTorch's exporter stores them under the first norm's names and says whose each is: the second norm's scale is not its
+# variance, for being read by the same call.
+model("called", lambda name: "b1.weight" if name[3:] in ("weight", "var") else "b1.bias", ir=10, calls=True)
+for flags in ([], ["--batch-norm=frozen"]):
+    checks.expect(f"as one by one, called {flags}", run("each", *flags) == run("called", *flags))
+# A module that is applied twice: one bias, one running mean, never one of both; statistics that the file knows apart stay so.
 losses, read = run("aliased", "--tied=.*")
 first, second = read[1:5], read[6:10]
 checks.expect("tied", first == second and len(set(first)) == 4, str([len(set(first)), first == second]))
+losses, read = run("called", "--tied=.*")
+first, second = read[1:5], read[6:10]
+checks.expect("tied, called", first[:2] == second[:2] and len({*first, *second[2:]}) == 6, str([len(set(first)), first == second]))
 # Before version 4 of the format an initializer is an input too, and nothing is added.
 expect_error(checks, "old format", command("old"), 3, ["running statistics", "as one", "initializer of its own"],
              absent=[OUT / "old-trained.onnx"])
