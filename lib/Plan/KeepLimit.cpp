@@ -147,11 +147,6 @@ bool Planner::fits(const Attempt &attempt) const {
                         attempt.allowance * static_cast<double>(*limit));
 }
 
-/// Whether solutions are laid out in milliseconds.
-static bool isSmall(const Problem &problem) {
-  return problem.nodes.size() <= 1500;
-}
-
 /// Whether they are found in milliseconds, and take the less the less of a
 /// resource they have: a cut into stages may take more. With several axes there
 /// are few nodes of many choices: 80,000 pairs of these take a second.

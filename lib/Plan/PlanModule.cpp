@@ -33,6 +33,9 @@ bool kerf::plan::isBetter(const CandidateSummary &a,
 /// Why a candidate has no plan whose choices keep all limits.
 static constexpr const char *kNothingFits = "nothing fits";
 
+/// What a candidate of a small step gets of the time.
+static constexpr double kSecondsOfSmall = 1;
+
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   if (isDismissed(candidate, 0))
     return;
@@ -81,6 +84,12 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
       limit && options.solver == SolverKind::Random)
     attempt.graph->limitEstimate(
         attempt.graph->problem.resources[Graph::Memory].limit);
+  // Of a small step that is to keep a limit many kinds and meshes are looked
+  // at, and nobody waits minutes for it.
+  if (options.memoryLimitBytes && options.objective == Objective::Time &&
+      options.deadlineSeconds <= 0 && deadline > 0 &&
+      isSmall(attempt.graph->problem))
+    deadline = std::min(deadline, kSecondsOfSmall);
   double begin = elapsed();
   solveAndCut(attempt, deadline);
   auto left = [&] {

@@ -69,6 +69,11 @@ struct Attempt {
 /// cheaper, so that the report can say what they cost.
 inline constexpr size_t kQuickNodes = 1500;
 
+/// Whether solutions are laid out in milliseconds.
+inline bool isSmall(const Problem &problem) {
+  return problem.nodes.size() <= kQuickNodes;
+}
+
 /// A plan that is predicted to take at most this share of the limit keeps it
 /// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;

@@ -14,7 +14,7 @@ using namespace kerf::plan;
 
 /// Without a deadline a postponed candidate of a step that trains is looked at
 /// for so long: there are few that other plans do not rule out.
-static constexpr double kFitSeconds = 5;
+static constexpr double kFitSeconds = 5, kFitSecondsOfSmall = 2;
 /// A cut into stages costs at least this part of what it costs without a limit.
 static constexpr double kCutCheaper = 0.95;
 /// A candidate whose smallest plan takes so many times what may be trusted to
@@ -39,7 +39,9 @@ bool Planner::isSooner(const Attempt &a, const Attempt &b) const {
 }
 
 void Planner::fit(Attempt &postponed, size_t others) {
-  double left = batch.isTraining() ? kFitSeconds : 0;
+  double left = !batch.isTraining()                 ? 0
+                : isSmall(postponed.graph->problem) ? kFitSecondsOfSmall
+                                                    : kFitSeconds;
   if (options.deadlineSeconds > 0) {
     left = budget() - elapsed();
     left = std::max(std::min(left, 2 * left / static_cast<double>(others + 1)),
@@ -51,7 +53,7 @@ void Planner::fit(Attempt &postponed, size_t others) {
 }
 
 void Planner::fitPostponed() {
-  FitTime time(elapsed(), elapsed());
+  FitTime time(elapsed(), 0);
   while (!time.isOver(elapsed(), incumbent())) {
     Attempt *next = postponed();
     if (!next)
@@ -61,9 +63,11 @@ void Planner::fitPostponed() {
 }
 
 void Planner::reopen() {
+  FitTime time(elapsed(), 0);
   for (Attempt &attempt : attempts) {
     if (attempt.solved.statistics.stoppedBy != "cutoff" ||
-        attempt.summary.lowerBound >= incumbent())
+        attempt.summary.lowerBound >= incumbent() ||
+        time.isOver(elapsed(), incumbent()))
       continue;
     double bound = attempt.summary.lowerBound;
     double deadline = batch.isTraining() ? 2 : 0;

@@ -15,7 +15,7 @@ using namespace kerf::plan;
 static constexpr int64_t kEvery[] = {1, 2, 4};
 /// Seconds after the first rejected plan at which the search ends, where no
 /// deadline was asked for, and how many known plans are laid out then.
-static constexpr double kMaxSeconds = 60;
+static constexpr double kMaxSeconds = 60, kMaxSecondsOfSmall = 20;
 static constexpr int kLateTries = 12;
 /// The share of a deadline that the search may spend on the step as it is, if
 /// the user has set a memory limit or the machine's may bind; the rest is for
@@ -398,8 +398,16 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
   return write(*variant, *found, target);
 }
 
+double StepPlanner::maxSeconds() const {
+  mlir::func::FuncOp step = function;
+  return llvm::range_size(step.getBody().front()) <= kQuickNodes
+             ? kMaxSecondsOfSmall
+             : kMaxSeconds;
+}
+
 bool StepPlanner::isLate() const {
-  return asItIs().elapsed() - firstRejection >= kMaxSeconds;
+  return asItIs().isStopped() ||
+         asItIs().elapsed() - firstRejection >= maxSeconds();
 }
 
 std::string StepPlanner::refusal() const {
@@ -448,7 +456,7 @@ double StepPlanner::secondsLeft() const {
   if (asItIs().isStopped())
     return 0;
   double elapsed = asItIs().elapsed();
-  double left = kMaxSeconds / 3 - (elapsed - firstRejection);
+  double left = maxSeconds() / 3 - (elapsed - firstRejection);
   if (options.deadlineSeconds > 0)
     left = std::min(left, options.deadlineSeconds - elapsed);
   return std::max(left, 0.0);

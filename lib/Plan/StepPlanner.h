@@ -89,6 +89,8 @@ private:
   PlanResult describe(Variant &variant, Attempt &best);
   LeastMemory leastMemory() const;
   std::vector<CandidateSummary> summaries() const;
+  /// For how long plans are searched behind the first that was rejected.
+  double maxSeconds() const;
   /// Whether plans have been rejected for so long that none is searched any
   /// more: what is known is laid out, smallest first.
   bool isLate() const;

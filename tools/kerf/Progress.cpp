@@ -98,7 +98,8 @@ void Progress::enter(const std::string &name) {
     (phase == "explain" ? explainStopped : stopped) = true;
   interrupt.reset();
   if (name == "plan" || name == "explain") {
-    searchStopped = false;
+    // A search that was ended is not taken up where its plan does not fit.
+    searchStopped = name == "plan" && stopped;
     interrupt = std::make_unique<rt::StopScope>(
         [](int) { searchStopped = true; }, rt::StopScope::Takes());
   }
