@@ -531,6 +531,7 @@ Outcome Compilation::runCollectives() {
                 options.model + ": collectives cannot be accounted for");
   addSeconds(*communication, module.get(), options.plan.machine);
   planJson["communication"] = toJson(*communication);
+  noteSent(planJson);
   return Outcome::Fine;
 }
 

@@ -186,6 +186,17 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       {"planning_seconds", plan.planningSeconds}};
 }
 
+void kerf::noteSent(json::Object &plan) {
+  const json::Object *sent = plan.getObject("communication");
+  json::Array *candidates = plan.getArray("runners_up");
+  if (!sent || !candidates || candidates->empty())
+    return;
+  json::Object &taken = *candidates->front().getAsObject();
+  for (const char *key : {"bytes_per_rank", "total_bytes"})
+    if (taken.get(key))
+      taken[key] = *sent->get(key);
+}
+
 /// Where a given plan comes from, for readers of the document.
 static std::string originOf(const CompilationOptions &options) {
   return "taken from " + options.givenPlanPath + ", not searched";

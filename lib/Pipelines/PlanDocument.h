@@ -17,6 +17,11 @@ llvm::json::Object givenDocument(const CompilationOptions &options,
                                  const plan::PlanResult &plan,
                                  mlir::ModuleOp module);
 
+/// Behind "communication": the candidate that was laid out, the first, sends as
+/// much. What planning counts for it may be more, where partition finds a
+/// cheaper way.
+void noteSent(llvm::json::Object &plan);
+
 /// The text of plan.json.
 std::string planText(const llvm::json::Object &plan);
 

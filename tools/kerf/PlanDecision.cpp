@@ -198,7 +198,7 @@ static std::string noOtherText(const json::Array &list) {
 /// Whether two candidates came to one plan: x=4 and x=2,y=2 that both cut the
 /// data alone.
 static bool isSamePlan(const json::Object &a, const json::Object &b) {
-  return llvm::all_of(llvm::ArrayRef({"cost", "step_seconds", "bytes_per_rank",
+  return llvm::all_of(llvm::ArrayRef({"cost", "step_seconds",
                                       "peak_memory_bytes", "micro_batches"}),
                       [&](const char *key) {
                         return numberAt(&a, {key}) == numberAt(&b, {key});

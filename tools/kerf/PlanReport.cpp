@@ -368,7 +368,9 @@ void Printer::printRunnersUp() {
   std::optional<double> limit;
   if (const json::Object *memory = plan.getObject("memory"))
     limit = memory->getNumber("limit");
-  out << "\ncandidates (best first; memory is predicted)\n";
+  out << "\ncandidates (best first; memory is predicted, and so are the bytes "
+         "of "
+         "those that are not laid out)\n";
   // Cuts that are the same under other names of axes are one row.
   std::vector<std::vector<const json::Object *>> rows;
   Rows<std::vector<std::string>> reasons;

@@ -1,0 +1,60 @@
+# What was meant is said where a request is nearly right: a loss, a pattern, a file, a machine of too few devices.
+#
+# REQUIRES: kerf
+# RUN: %python %s %t %inputs
+import json
+import os
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT, INPUTS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
+MLP, TRAIN = INPUTS / "models/mlp/model.onnx", INPUTS / "training/mlp/model.onnx"
+checks = Checks()
+STEP = ["plan", TRAIN, "--dim=batch=8", "--train", "--optimizer=sgd"]
+
+for text, meant in (("crossentropy", "cross_entropy"), ("CrossEntropy", "cross_entropy"), ("bce_with_logit", "bce_with_logits")):
+    expect_error(checks, f"--loss={text}", [*STEP, f"--loss={text}"], 2,
+                 [re.escape(f"did you mean {meant}(OUTPUT,LABELS)? OUTPUT is one of 'logits'")])
+expect_error(checks, "an output", [*STEP, "--loss=logit"], 2, ["did you mean 'logits'\\?"])
+expect_error(checks, "a pattern of files", ["plan", MLP, "--dim=batch=8", "--devices=cpu:2", "--shard=*.weight=[{tp},{}]"], 2,
+             ["is not a regular expression", re.escape("(any characters are '.*')")])
+
+(OUT / "net.onnx").write_bytes(MLP.read_bytes())
+expect_error(checks, "without its ending", ["run", OUT / "net", "--dim=batch=8", "--seed=1"], 2, [re.escape(f"did you mean {OUT / 'net'}.onnx?")])
+
+machine = OUT / "two.json"
+result = kerf("calibrate", "--devices=cpu:2", "-o", machine, "-q")
+checks.expect("measures", result.returncode == 0, result.stderr)
+expect_error(checks, "a machine of two", ["plan", MLP, "--dim=batch=8", "--devices=cpu:4", f"--machine={machine}"], 2,
+             [f"--machine: {machine} is of 2 devices, expected at least 4: kerf calibrate --devices=cpu:4 measures as many"])
+
+# A mesh that cannot be is no reason to measure the host.
+os.environ.pop("KERF_HOST_MACHINE", None)
+os.environ["XDG_CACHE_HOME"] = str(OUT / "cache")
+refused = kerf("run", MLP, "--dim=batch=6", "--seed=1", "--devices=cpu:3", "--mesh=dp=2")
+checks.expect("a mesh of other devices", refused.returncode == 2 and "measured" not in refused.stderr
+              and refused.stderr.startswith("error: --mesh: degrees multiply to 2, expected a divisor of 3 devices"), refused.stderr)
+
+shown = kerf("plan", MLP, "--dim=batch=7", "--devices=cpu:2", "--mesh=dp=2", "--what-if=batch=8")
+checks.expect("whose note", "note: row \"as asked\": padding, " in shown.stderr, shown.stderr)
+
+package = OUT / "one.kerf"
+result = kerf("compile", MLP, "--dim=batch=8", "-o", package, "-q")
+opened = kerf("run", package, "--seed=1", "-v")
+checks.expect("one rank", result.returncode == 0 and ": 1 rank, " in opened.stderr, opened.stderr)
+expect_error(checks, "a decoder without a cache", ["generate", INPUTS / "models/gpt2-small/model.onnx", "--prompt-ids=1,2", "--tokens=2"], 2,
+             ["generation needs a decoder", "docs/Generate.md"])
+
+# The plan that is laid out sends in the table what it sends above it: tied weights' gradients are counted as planned before that.
+for zero in ("1", "3"):
+    result = kerf("plan", INPUTS / "training/gpt2/model.onnx", "--dim=batch=8", "--devices=cpu:4", "--machine=cpu", "--mesh=dp=4", "--train",
+                  "--loss=cross_entropy(logits,labels)", "--optimizer=adamw", f"--zero={zero}", "-o", OUT / "plan.json")
+    plan = json.loads((OUT / "plan.json").read_text()) if result.returncode == 0 else {}
+    for key in ("bytes_per_rank", "total_bytes"):
+        checks.expect(f"ZeRO {zero}: {key}", plan and plan["runners_up"][0][key] == plan["communication"][key],
+                      result.stderr or (plan["runners_up"][0], plan["communication"][key]))
+checks.finish()
