@@ -4,6 +4,7 @@
 # REQUIRES: kerf
 # RUN: %python %s %t %inputs
 import json
+import os
 import pathlib
 import re
 import signal
@@ -28,6 +29,18 @@ checks.expect("ended", process.returncode == 130 and done and int(done[1]) > 1, 
 shown = re.search(r"^(\d+) steps: median .*, least .* samples/s$", out, re.M)
 checks.expect("the times so far", done and shown and shown[1] == done[1] and out.startswith("logits: "), out)
 checks.expect("the report", (OUT / "ended.json").exists() and done and json.loads((OUT / "ended.json").read_text())["repeat"] == int(done[1]))
+
+# What is compiled for a run goes with it, whichever signal ends it.
+for ending in (signal.SIGTERM, signal.SIGHUP):
+    folder = OUT / f"temporary-{ending}"
+    folder.mkdir()
+    process = subprocess.Popen(["kerf", "run", MODELS / "mlp/model.onnx", "--dim=batch=8", "--seed=1", "--threads=1", "--repeat=1000000000", "-q"],
+                               env={**os.environ, "TMPDIR": str(folder)}, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    while not list(folder.glob("*/*/manifest.json")) and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(ending)
+    code = process.wait(timeout=60)
+    checks.expect(f"nothing is left by {ending.name}", code == -ending and list(folder.iterdir()) == [], (code, list(folder.rglob("*"))))
 
 # Threads of ranks start in the first step: it may take many times as long as others, most of it waiting in collectives.
 ran = kerf("run", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--seed=1", "--threads=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=9",

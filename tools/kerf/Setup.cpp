@@ -406,18 +406,6 @@ bool kerf::tool::isPackage(const std::string &path) {
   return llvm::sys::fs::is_directory(path);
 }
 
-TemporaryFolder::TemporaryFolder() {
-  llvm::SmallString<128> folder;
-  if (std::error_code code =
-          llvm::sys::fs::createUniqueDirectory("kerf", folder))
-    throw Failure{kRunTime,
-                  folder.str().str() + ": cannot create: " + code.message(),
-                  {}};
-  path = folder.str().str();
-}
-
-TemporaryFolder::~TemporaryFolder() { llvm::sys::fs::remove_directories(path); }
-
 void kerf::tool::writeFile(const std::string &path,
                            const std::string &content) {
   rt::FileSet files;
