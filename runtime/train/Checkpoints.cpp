@@ -34,6 +34,10 @@ static constexpr const char *factNames[] = {"format",
                                             "batches_per_epoch",
                                             "loss_scale",
                                             "loss_scale_steps",
+                                            "learning_rate",
+                                            "optimizer",
+                                            "loss",
+                                            "precision",
                                             "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 
@@ -104,7 +108,7 @@ static std::string exponentText(double power) {
 }
 
 void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
-                               const Weights &weights,
+                               const Recipe &recipe, const Weights &weights,
                                kerf_session_t *session) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     throw Error(KERF_IO_ERROR,
@@ -125,6 +129,7 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                     {"batches_per_epoch", std::to_string(state.perEpoch)},
                     {"shuffle", state.shuffle ? "on" : "off"},
                     {"last_batch", state.keepLast ? "keep" : "drop"}};
+  facts.insert(recipe.begin(), recipe.end());
   if (state.lossScale) {
     facts["loss_scale"] = exponentText(state.lossScale->value);
     facts["loss_scale_steps"] = std::to_string(state.lossScale->steps);
@@ -267,10 +272,28 @@ Safetensors kerf::rt::openCheckpoint(const std::string &path, RunState &state) {
   return file;
 }
 
+/// "loss is mse(y,t), was l1(y,t)" of each that the file has and that is
+/// another.
+static std::string changesOf(const Metadata &facts, const Recipe &recipe) {
+  std::string text;
+  for (const auto &[key, mine] : recipe) {
+    auto it = facts.find(key);
+    if (it == facts.end() || it->second == mine)
+      continue;
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    text +=
+        cat(text.empty() ? "" : "; ", name, " is ", mine, ", was ", it->second);
+  }
+  return text;
+}
+
 bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
+                                    const Recipe &recipe,
                                     const Weights &weights,
                                     kerf_session_t *session, RunState &state,
-                                    std::vector<std::string> &refused) {
+                                    std::vector<std::string> &refused,
+                                    std::string &changed) {
   std::vector<std::string> names = list(folder);
   for (const std::string &name : names) {
     std::string path = folder + "/" + name;
@@ -296,6 +319,7 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
                                       "is in float16");
     for (size_t i = 0; i < weights.parameters().size(); ++i)
       weights.set(session, i, file.find(weights.parameters()[i].name)->data);
+    changed = changesOf(file.metadata(), recipe);
     state = found;
     return true;
   }

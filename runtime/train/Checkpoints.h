@@ -38,13 +38,18 @@ struct RunState {
   std::optional<LossScale> lossScale; ///< of a step in float16
 };
 
+/// What a run computes its updates by, which may change when it goes on; by
+/// keys of a checkpoint's metadata.
+using Recipe = std::map<std::string, std::string>;
+
 constexpr size_t keptCheckpoints = 3;
 
 /// Writes the checkpoint of `state` and removes all before it but the newest.
 /// Creates the folder. Throws KERF_IO_ERROR, and KERF_PROGRAM_FAILURE where a
 /// value is not finite.
 void writeCheckpoint(const std::string &folder, const RunState &state,
-                     const Weights &weights, kerf_session_t *session);
+                     const Recipe &recipe, const Weights &weights,
+                     kerf_session_t *session);
 
 /// Opens one file, checks its hash, format and position, and stores step,
 /// updates, epoch, batch index and the loss's scale in `state`. Throws
@@ -54,12 +59,14 @@ Safetensors openCheckpoint(const std::string &path, RunState &state);
 
 /// Loads the newest undamaged checkpoint into the session; `state` gives what
 /// must be equal and receives the position. Damaged ones are added to
-/// `refused`, one line each. False if the folder has no checkpoints; throws
-/// KERF_INVALID_ARGUMENT if all are damaged, or if the newest that is not
-/// belongs to another run or another version of Kerf.
-bool loadNewestCheckpoint(const std::string &folder, const Weights &weights,
-                          kerf_session_t *session, RunState &state,
-                          std::vector<std::string> &refused);
+/// `refused`, one line each; `changed` says what of `recipe` is another than
+/// the checkpoint's, of those that it has. False if the folder has no
+/// checkpoints; throws KERF_INVALID_ARGUMENT if all are damaged, or if the
+/// newest that is not belongs to another run or another version of Kerf.
+bool loadNewestCheckpoint(const std::string &folder, const Recipe &recipe,
+                          const Weights &weights, kerf_session_t *session,
+                          RunState &state, std::vector<std::string> &refused,
+                          std::string &changed);
 
 } // namespace kerf::rt
 

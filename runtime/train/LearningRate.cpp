@@ -26,6 +26,7 @@
 #include <algorithm>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 using namespace kerf::rt;
@@ -47,6 +48,25 @@ double LearningRate::at(int64_t t) const {
   if (kind == Linear)
     return base + (min - base) * u;
   return min + (base - min) * (1 + std::cos(M_PI * u)) / 2;
+}
+
+std::string LearningRate::text() const {
+  auto item = [](const char *key, double value) {
+    char text[64];
+    std::snprintf(text, sizeof(text), ",%s=%.12g", key, value);
+    return std::string(text);
+  };
+  const char *names[] = {"constant", "linear", "cosine", "step", "exponential"};
+  std::string text = names[kind] + item("lr", base);
+  if (warmup > 0)
+    text += item("warmup", static_cast<double>(warmup));
+  if (hasEnd())
+    text += item("steps", static_cast<double>(steps));
+  else if (kind != Constant)
+    text += item("every", static_cast<double>(every)) + item("factor", factor);
+  if (min > 0)
+    text += item("min", min);
+  return text;
 }
 
 static bool parseNumber(const std::string &text, double &value) {

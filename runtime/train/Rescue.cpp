@@ -68,7 +68,7 @@ void Trainer::rescue(Error error) {
     for (const std::string &folder : folders) {
       std::string place = cat(folder, "/kerf-rescue-", ::getpid());
       try {
-        writeCheckpoint(place, state, *weights, session);
+        writeCheckpoint(place, state, recipe, *weights, session);
       } catch (const Error &again) {
         ::rmdir(place.c_str()); // if it is empty
         if (again.code != KERF_IO_ERROR)

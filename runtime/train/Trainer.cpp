@@ -167,6 +167,8 @@ void Trainer::openData() {
   if (rate.hasEnd() && rate.warmup >= rate.steps)
     throw usage(cat("option learning-rate: warmup is ", rate.warmup,
                     ", expected less than the ", rate.steps, " steps"));
+  recipe = options.recipe;
+  recipe["learning_rate"] = rate.text();
   if (!options.evalData.empty() && job.leads()) {
     std::vector<DataInput> labels;
     for (const DataInput &input : inputs)
@@ -205,14 +207,15 @@ void Trainer::resume() {
 
 bool Trainer::loadCheckpoint() {
   std::vector<std::string> refused;
+  std::string changed;
   bool found = false;
   auto tell = [&] {
     for (const std::string &line : refused)
       say(err, "warning: " + printable(line) + "\n");
   };
   try {
-    found = loadNewestCheckpoint(options.checkpointDir, *weights, session,
-                                 state, refused);
+    found = loadNewestCheckpoint(options.checkpointDir, recipe, *weights,
+                                 session, state, refused, changed);
   } catch (Error &error) {
     error.notes.insert(error.notes.end(), refused.begin(), refused.end());
     throw;
@@ -230,6 +233,8 @@ bool Trainer::loadCheckpoint() {
   note(found ? cat("goes on after step ", state.step)
              : options.checkpointDir +
                    ": has no checkpoint, the run starts at step 1");
+  if (!changed.empty())
+    note("not as before in this run: " + changed);
   return found;
 }
 
@@ -468,7 +473,7 @@ void Trainer::checkpoint() {
   if (options.checkpointDir.empty() || checkpointed == state.step ||
       !job.leads())
     return;
-  writeCheckpoint(options.checkpointDir, state, *weights, session);
+  writeCheckpoint(options.checkpointDir, state, recipe, *weights, session);
   checkpointed = state.step;
 }
 

@@ -107,6 +107,7 @@ private:
   Samples samples;
   BatchOptions batches;
   LearningRate rate;
+  Recipe recipe;
   Scalars scalars;
   RunState state;
   int64_t readBegin = 0, readEnd = 0, runEnd = 0; ///< ns, of the last step

@@ -17,7 +17,7 @@ from kerf_tests import Checks, expect_error, fresh_folder, kerf, tensors
 
 OUT, HERE = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
 checks = Checks()
-NEWEST = {"kerf.machine": 2, "kerf.checkpoint": 2}  # which read the files of 0.2.0 too
+NEWEST = {"kerf.machine": 2, "kerf.checkpoint": 3}  # which read the files of 0.2.0 too
 TRAIN = ["--loss=cross_entropy(logits,labels)", "--optimizer=adam,lr=1e-2", "--batch-size=4", "--devices=1", "--steps=6",
          "--resume", "-q"]
 

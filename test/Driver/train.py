@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,7 @@ for name, flags in (("one", []), ("dp", ["--devices=cpu:2", "--mesh=dp=2"])):
     train(f"part-{name}", flags=[*flags, "--steps=7", f"--checkpoint-dir={folder}"])
     (OUT / f"part-{name}/trained.onnx").unlink(missing_ok=True)
     rest = train(f"part-{name}", flags=[*flags, "--steps=12", f"--checkpoint-dir={folder}", "--resume"])
+    checks.expect(f"{name}: by the same rules", "not as before" not in rest.stderr, rest.stderr)
     checks.expect(f"{name}: the same log", rest.log == whole.log and len(whole.log) == 12, f"{rest.log}\n{whole.log}")
     checks.expect(f"{name}: the same model", rest.returncode == whole.returncode == 0
                   and rest.model.read_bytes() == whole.model.read_bytes())
@@ -167,6 +169,13 @@ train("kept", flags=[*flags, "--steps=12", "--resume"])
 names = sorted(path.name for path in folder.iterdir())
 checks.expect("what is not ours stays, halves go", names == sorted(
     ["checkpoint-best.safetensors", *(f"checkpoint-0000000{i:02}.safetensors" for i in (8, 10, 12))]), str(names))
+
+# Other rules of updates are taken, and said.
+ruled = [f"--checkpoint-dir={OUT / 'rules'}", "--learning-rate=cosine"]
+train("rules", flags=[*ruled, "--steps=4"])
+rules = train("rules", flags=[*ruled, "--steps=8", "--precision=bf16", "--resume"])
+checks.expect("other rules", re.search(r"^note: not as before in this run: learning rate is cosine,lr=\S+,steps=8, was cosine,lr=\S+,steps=4; "
+                                       r"precision is bf16, was f32$", rules.stderr, re.M), rules.stderr)
 
 # An array that no input asks for may be anything.
 np.savez(OUT / "more.npz", names=np.array(["cat", "dog"]), **dict(np.load(MLP / "data.npz")))

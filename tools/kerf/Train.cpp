@@ -430,6 +430,9 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
   t.beta1 = step.optimizer.option("beta1");
   t.beta2 = step.optimizer.option("beta2");
   t.dampening = step.optimizer.option("dampening");
+  t.recipe = {{"optimizer", optimizerText(step.optimizer)},
+              {"loss", step.loss.text},
+              {"precision", o.precision}};
   if (o.learningRate.empty())
     return;
   std::string wrong = rt::parseLearningRate(o.learningRate, t.rate);

@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -150,4 +151,20 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
     append(lines, "leaves as it is, " + autodiff::describe(why).str(), groups,
            verbose);
   return lines;
+}
+
+std::string
+kerf::tool::optimizerText(const autodiff::OptimizerSpec &optimizer) {
+  std::string text = optimizer.name;
+  auto add = [&](const std::string &key, double value) {
+    char number[64];
+    std::snprintf(number, sizeof(number), "%.12g", value);
+    text += "," + key + "=" + number;
+  };
+  if (optimizer.weightDecay != 0)
+    add("wd", optimizer.weightDecay);
+  for (const auto &[key, value] : optimizer.options)
+    add(key, value);
+  return optimizer.noDecay.empty() ? text
+                                   : text + ",no_decay=" + optimizer.noDecay;
 }

@@ -39,7 +39,7 @@ inline constexpr Schema planSchema{"kerf.plan", 1, "plan the model again"};
 inline constexpr Schema machineSchema{"kerf.machine", 2,
                                       "measure the machine again", 1};
 inline constexpr Schema runSchema{"kerf.run", 1, "run the package again"};
-inline constexpr Schema checkpointSchema{"kerf.checkpoint", 2,
+inline constexpr Schema checkpointSchema{"kerf.checkpoint", 3,
                                          "train again from the start", 1};
 // What programs of others read from stdout; Kerf itself does not.
 inline constexpr Schema trainSchema{"kerf.train", 1, ""};

@@ -39,6 +39,8 @@ struct LearningRate {
   bool hasEnd() const { return kind == Linear || kind == Cosine; }
   /// Of step t >= 0. `steps` must be set where it has an end.
   double at(int64_t t) const;
+  /// As parseLearningRate takes it, with all that matters.
+  std::string text() const;
 };
 
 /// "constant", "linear,warmup=10,min=1e-5", "cosine,steps=1000,lr=3e-4",
@@ -112,6 +114,9 @@ struct TrainOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double dampening = 0; ///< of SGD's momentum, from the second update on
   TrainLoss loss;
+  /// As text, what else decides over the updates, by keys of a checkpoint's
+  /// metadata: another than the checkpoint's is noted.
+  std::map<std::string, std::string> recipe;
   bool skipNan = false;
   double lossScale = 0; ///< of float16 at the start, a power of two; 0: 65536
   int64_t lossScaleInterval = 0; ///< steps after which it doubles; 0: 2000
