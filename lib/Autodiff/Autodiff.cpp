@@ -72,6 +72,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   }
   result.kept = std::move(step.kept);
   result.notes = std::move(step.notes);
+  result.idleNumbers = std::move(step.idleNumbers);
   return result;
 }
 

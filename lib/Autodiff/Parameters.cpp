@@ -413,6 +413,10 @@ LogicalResult Step::selectParameters() {
       return mlir::failure();
   llvm::DenseSet<Value> reached = reachedFromLoss(/*byGradients=*/true);
   llvm::DenseSet<Value> read = reachedFromLoss(/*byGradients=*/false);
+  for (auto constant : body().getOps<nn::ConstantOp>())
+    if (typeOf(constant.getResult()).getRank() == 0 &&
+        !reached.contains(constant.getResult()))
+      idleNumbers.push_back(nodeName(constant));
   SourceAnalysis analysis(main);
   // Before sources are replaced by mutable ones, which are other ops.
   llvm::DenseMap<Value, SourceVerdict> verdicts;

@@ -86,7 +86,8 @@ public:
   mlir::LogicalResult refuse(const llvm::Twine &text,
                              std::optional<mlir::Location> where = {});
   void note(const llvm::Twine &text);
-  std::vector<std::string> notes; ///< of a step that can be made
+  std::vector<std::string> notes;       ///< of a step that can be made
+  std::vector<std::string> idleNumbers; ///< as AutodiffResult has them
 
   // The parts, in the order in which they run.
   void nameEnds();                           // Parameters.cpp

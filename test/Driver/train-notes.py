@@ -4,6 +4,7 @@
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
 import pathlib
+import re
 import sys
 
 INPUTS = pathlib.Path(sys.argv[2])
@@ -117,6 +118,25 @@ scalar = notes(OUT / "scalar.onnx", "--batch-size=16")
 checks.expect("scalar", len(scalar) == 1 and 'not trained: "alpha"; --trainable=+NAME' in scalar[0], str(scalar))
 scalar = notes(OUT / "scalar.onnx", "--batch-size=16", "--trainable=+alpha")
 checks.expect("trained scalar", scalar == [], str(scalar))
+# One that no gradient reaches is none to train, nor is what says how much Dropout drops.
+border = onnx.ModelProto()
+border.CopyFrom(model)
+scale = border.graph.node.pop()
+for name, value in (("border", 0.5), ("p.dropout.ratio", 0.25)):
+    border.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(value), name))
+border.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "training"))
+border.graph.node.extend([onnx.helper.make_node("Less", ["before_scale", "border"], ["below"]),
+                          onnx.helper.make_node("Cast", ["below"], ["factor"], to=onnx.TensorProto.FLOAT),
+                          onnx.helper.make_node("Mul", ["before_scale", "factor"], ["cut"]),
+                          onnx.helper.make_node("Dropout", ["cut", "p.dropout.ratio", "training"], ["kept"]),
+                          onnx.helper.make_node("Mul", ["kept", "alpha"], scale.output)])
+onnx.save(border, OUT / "border.onnx")
+border = notes(OUT / "border.onnx", "--batch-size=16")
+named = re.findall(r'"(\S+)"', border[0]) if len(border) == 1 else []
+checks.expect("numbers with a gradient", named == ["alpha"], str(border))
+for name in named:
+    trained = notes(OUT / "border.onnx", "--batch-size=16", f"--trainable=+{name}")
+    checks.expect(f"{name} can be trained", not any("error" in line or f'"{name}"' in line for line in trained), str(trained))
 
 # Equal tensors that an exporter stores once come apart.
 model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "gamma"))

@@ -143,6 +143,8 @@ struct AutodiffResult {
   std::vector<KeptParameter> kept;       ///< float tensors that stay
   std::vector<std::string> buffers; ///< not trained, but written by the step
   std::vector<std::string> notes;   ///< what the user may not have meant
+  /// Constants without dimensions to which the loss would give no gradient.
+  std::vector<std::string> idleNumbers;
 };
 
 /// Why a step cannot be made: lines "NODE: reason", all at once, then notes
