@@ -74,6 +74,27 @@ private:
 
 } // namespace
 
+/// The loss that is spelled nearly so, without a look at "_"; empty: none is.
+static std::string closestLoss(StringRef word) {
+  auto plain = [](StringRef text) {
+    std::string letters = text.lower();
+    llvm::erase(letters, '_');
+    return letters;
+  };
+  std::vector<std::string> names;
+  for (const LossRule &each : lossRules())
+    if (each.name != kOutputLoss) {
+      if (plain(each.name) == plain(word))
+        return each.name.str();
+      names.push_back(plain(each.name));
+    }
+  std::string close = closestName(plain(word), names);
+  for (const LossRule &each : lossRules())
+    if (!close.empty() && plain(each.name) == close)
+      return each.name.str();
+  return "";
+}
+
 FailureOr<Value> LossBuilder::findPrediction() {
   std::vector<std::string> names;
   for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
@@ -106,6 +127,11 @@ FailureOr<Value> LossBuilder::findPrediction() {
     return step.request("option loss: expected " + word +
                         "(OUTPUT,LABELS), with OUTPUT one of " + all);
   std::string close = closestName(spec.prediction, names);
+  std::string meant = close.empty() ? closestLoss(word) : "";
+  if (!meant.empty())
+    return step.request("option loss: '" + spec.prediction +
+                        "' is no output and no loss, did you mean " + meant +
+                        "(OUTPUT,LABELS)? OUTPUT is one of " + all);
   return step.request("option loss: the model has no output '" +
                       spec.prediction + "', " +
                       (close.empty() ? "expected one of " + all

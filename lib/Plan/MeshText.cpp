@@ -1,6 +1,8 @@
 //===- MeshText.cpp - degrees of axes as text -----------------------------===//
 #include "kerf/Plan/MeshText.h"
 
+#include "kerf/Cost/Integers.h"
+
 #include "llvm/ADT/SmallVector.h"
 
 using llvm::StringRef;
@@ -29,4 +31,22 @@ kerf::plan::parseMeshText(StringRef text,
     mesh.push_back({name.str(), size});
   }
   return "";
+}
+
+std::string kerf::plan::checkDegrees(
+    const std::vector<std::pair<std::string, int64_t>> &mesh, int64_t devices) {
+  cost::Int128 product = 1;
+  for (const auto &[name, size] : mesh) {
+    if (size < 1)
+      return "";
+    product *= size;
+  }
+  if (product <= devices && devices % product == 0)
+    return "";
+  return "option mesh: degrees multiply to " + cost::toString(product) +
+         ", expected " +
+         (devices == 1
+              ? std::string("1, the number of devices unless option devices=N "
+                            "says otherwise")
+              : "a divisor of " + std::to_string(devices) + " devices");
 }

@@ -100,11 +100,14 @@ kerf_status_t kerf_package_open(const char *path,
     kerf_package_options_t full = completed(options);
     auto opened = Package::open(path, full.skip_hashes != 0);
     if (full.log)
-      full.log(full.log_user, KERF_LOG_INFO,
-               cat("opened ", path, ": ", opened->manifest.mesh.numRanks(),
-                   " ranks, ", opened->manifest.parameters.size(),
-                   " parameters")
-                   .c_str());
+      full.log(
+          full.log_user, KERF_LOG_INFO,
+          cat("opened ", path, ": ", opened->manifest.mesh.numRanks(),
+              opened->manifest.mesh.numRanks() == 1 ? " rank, " : " ranks, ",
+              opened->manifest.parameters.size(),
+              opened->manifest.parameters.size() == 1 ? " parameter"
+                                                      : " parameters")
+              .c_str());
     *package = new kerf_package{std::move(opened)};
   });
 }

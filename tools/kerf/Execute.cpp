@@ -12,6 +12,7 @@
 #include "Report.h"
 #include "Setup.h"
 
+#include "kerf/Plan/MeshText.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -65,6 +66,10 @@ void kerf::tool::compileInto(const std::string &package,
                              bool alone) {
   CompilationOptions compile = compilationOptions(options);
   if (alone && wantsHostMachine(options)) { // the flags were fine
+    if (std::string wrong =
+            plan::checkDegrees(compile.plan.mesh, compile.plan.devices);
+        !wrong.empty())
+      throw Failure{kUsage, spellFlags(wrong), {}};
     takeHostMachine(options, folder);
     compile = compilationOptions(options);
   }

@@ -66,7 +66,12 @@ void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
   namespace fs = llvm::sys::fs;
   fs::file_status status;
   if (std::error_code code = fs::status(path, status))
-    throw Failure{kUsage, path + ": cannot open: " + code.message(), {}};
+    throw Failure{kUsage,
+                  path + ": cannot open: " + code.message() +
+                      (fs::is_regular_file(path + ".onnx")
+                           ? ", did you mean " + path + ".onnx?"
+                           : ""),
+                  {}};
   if (status.type() != fs::file_type::directory_file) {
     // What exporters call the weights beside a model.
     llvm::StringRef model = path;

@@ -173,8 +173,9 @@ void Progress::note() {
       next = noteAfterSeconds; // a phase that began just now
     if (isOver || phase.empty() || seconds < next)
       continue;
-    const char *limit =
-        phase == "plan" && !hasDeadline ? " (and --deadline=S in time)" : "";
+    const char *limit = phase == "plan" && !hasDeadline && !searchStopped
+                            ? " (and --deadline=S in time)"
+                            : "";
     std::fputs(("note: " + line(seconds) + limit + "\n").c_str(), stderr);
     next = 2 * seconds;
   }

@@ -23,10 +23,24 @@ using namespace kerf::tool;
 static cost::Machine readMachine(const std::string &name, int64_t devices) {
   requireMachine(name);
   llvm::Expected<cost::Machine> machine = cost::loadMachine(name, devices);
-  if (!machine)
-    throw Failure{
-        kUsage, "--machine: " + llvm::toString(machine.takeError()), {}};
-  return std::move(*machine);
+  if (machine)
+    return std::move(*machine);
+  std::string message = "--machine: " + llvm::toString(machine.takeError());
+  // A file that is right by itself has too few devices.
+  llvm::Expected<cost::Machine> all = cost::loadMachine(name, 0);
+  if (!all || !llvm::StringRef(name).ends_with(".json")) {
+    llvm::consumeError(all.takeError());
+    throw Failure{kUsage, message, {}};
+  }
+  throw Failure{
+      kUsage,
+      "--machine: " + name + " is of " + std::to_string(all->numDevices()) +
+          (all->numDevices() == 1 ? " device" : " devices") +
+          ", expected at least " + std::to_string(devices) +
+          (all->cores > 0 ? ": kerf calibrate --devices=cpu:" +
+                                std::to_string(devices) + " measures as many"
+                          : ""),
+      {}};
 }
 
 static std::pair<std::string, std::string>

@@ -32,7 +32,10 @@ static std::map<std::string, int64_t> decoderDims(const Options &options,
   std::map<std::string, int64_t> bound = bindDecoder(
       facts.inputs, pairs, dims, tokens, options.cacheLength, error);
   if (!error.empty())
-    throw Failure{kUsage, options.model + ": " + error, {}};
+    throw Failure{kUsage, options.model + ": " + error,
+                  pairs.empty() ? std::vector<std::string>{"docs/Generate.md "
+                                                           "exports one"}
+                                : std::vector<std::string>{}};
   return bound;
 }
 

@@ -355,7 +355,9 @@ int kerf::tool::planWhatIf(const Options &options) {
     }
   if (!options.quiet)
     for (const std::string &note : asked.notes)
-      rt::say(stderr, "note: " + rt::printable(note) + "\n");
+      rt::say(stderr,
+              "note: " + rt::printable("row \"" + asked.text + "\": " + note) +
+                  "\n");
   if (options.json) {
     json::Array rows;
     for (const auto &[one, answer] : llvm::zip(cases, answers))

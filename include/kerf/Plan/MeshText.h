@@ -16,6 +16,12 @@ namespace kerf::plan {
 std::string parseMeshText(llvm::StringRef text,
                           std::vector<std::pair<std::string, int64_t>> &mesh);
 
+/// Whether the degrees of `mesh` multiply to a divisor of `devices`. The error
+/// text, or empty; also where a degree is below 1, which planning refuses.
+std::string
+checkDegrees(const std::vector<std::pair<std::string, int64_t>> &mesh,
+             int64_t devices);
+
 } // namespace kerf::plan
 
 #endif // KERF_PLAN_MESHTEXT_H

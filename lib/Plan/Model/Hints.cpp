@@ -302,7 +302,10 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     llvm::Regex pattern = namePattern(hint.pattern);
     if (!pattern.isValid(why))
       return "option shard: '" + hint.pattern +
-             "' is not a regular expression: " + why;
+             "' is not a regular expression: " + why +
+             (StringRef(hint.pattern).contains('*')
+                  ? " (any characters are '.*')"
+                  : "");
     bool any = false;
     std::string examples;
     std::vector<std::string> all;

@@ -3,6 +3,8 @@
 
 #include "../Zero/ZeroParts.h"
 
+#include "kerf/Plan/MeshText.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <set>
@@ -194,7 +196,6 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   MeshSet set;
   std::optional<int64_t> fixedStages;
   std::vector<NamedAxis> fixed;
-  cost::Int128 product = 1;
   std::set<std::string> names;
   for (const auto &[name, size] : options.mesh) {
     bool isName = !name.empty() && llvm::all_of(name, [](char c) {
@@ -210,7 +211,6 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       set.error = "option mesh: axis \"" + name + "\" is given twice";
     if (!set.error.empty())
       return set;
-    product *= size;
     if (name == "pp") {
       fixedStages = size;
       continue;
@@ -226,16 +226,9 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                                    : AxisRole::Free;
     fixed.push_back({name, size, role});
   }
-  if (product > options.devices || options.devices % product != 0) {
-    set.error =
-        "option mesh: degrees multiply to " + cost::toString(product) +
-        ", expected " +
-        (options.devices == 1
-             ? std::string("1, the number of devices unless option devices=N "
-                           "says otherwise")
-             : "a divisor of " + std::to_string(options.devices) + " devices");
+  set.error = checkDegrees(options.mesh, options.devices);
+  if (!set.error.empty())
     return set;
-  }
   if (options.microBatches && *options.microBatches > 1) {
     if (!canMicroBatch) {
       set.error = "option " + options.microBatchesOption +
@@ -273,7 +266,9 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         "schedule to say so";
     return set;
   }
-  int64_t rest = options.devices / static_cast<int64_t>(product);
+  int64_t rest = options.devices;
+  for (const auto &[name, size] : options.mesh)
+    rest /= size;
   bool orderMatters = options.machine.nodes > 1;
   for (int64_t stages = 1; stages <= options.devices; ++stages) {
     if (fixedStages ? stages != *fixedStages : rest % stages != 0)
