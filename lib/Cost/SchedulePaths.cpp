@@ -2,7 +2,6 @@
 #include "SchedulePaths.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -54,13 +53,15 @@ private:
 /// has more than 1.
 class Weights {
 public:
-  /// Begins with these columns, if they have such weights.
-  static std::optional<Weights> of(Matrix columns, std::vector<bool> isPath);
+  /// Begins with paths that have as many factors as there are, each for one
+  /// place, those backward being those forward, if they have such weights.
+  static std::optional<Weights> of(const Matrix &paths);
 
   /// By which every column is worth what it costs.
   const Factors &prices() const { return dual; }
-  /// Adds a column that is worth more, for one of those that there are.
-  void enter(Factors column, bool isPath);
+  /// Adds a column that is worth more, for one of those that there are; false
+  /// if none can go, for sums are rounded.
+  bool enter(Factors column, bool isPath);
   /// The least factor of the mean.
   double share() const;
 
@@ -167,17 +168,32 @@ static std::optional<Matrix> inverseOf(Matrix rows) {
   return inverse;
 }
 
-std::optional<Weights> Weights::of(Matrix columns, std::vector<bool> isPath) {
-  size_t size = columns.size();
-  Matrix rows(size, std::vector<double>(size));
-  for (size_t i = 0; i < size; ++i)
-    for (size_t j = 0; j < size; ++j)
-      rows[i][j] = columns[j][i];
-  std::optional<Matrix> inverse = inverseOf(std::move(rows));
-  if (!inverse)
+std::optional<Weights> Weights::of(const Matrix &paths) {
+  size_t places = paths.size(), size = 2 * places;
+  Matrix rows(places, std::vector<double>(places));
+  for (size_t i = 0; i < places; ++i)
+    for (size_t j = 0; j < places; ++j)
+      rows[i][j] = paths[j][i];
+  std::optional<Matrix> forward = inverseOf(std::move(rows));
+  if (!forward)
     return std::nullopt;
+  // With A the factors of a place, the columns are (A A), and one that takes
+  // away what is too much for each place backward: (0 -I).
   Weights weights;
-  for (const std::vector<double> &row : *inverse) {
+  weights.columns.assign(size, Factors(size, 0));
+  weights.inverse.assign(size, std::vector<double>(size, 0));
+  weights.isPath.assign(size, true);
+  for (size_t i = 0; i < places; ++i) {
+    for (size_t j = 0; j < places; ++j) {
+      weights.columns[i][j] = weights.columns[i][places + j] = paths[i][j];
+      weights.inverse[i][j] = (*forward)[i][j];
+    }
+    size_t rest = places + i;
+    weights.columns[rest][rest] = weights.inverse[rest][rest] = -1;
+    weights.inverse[rest][i] = 1;
+    weights.isPath[rest] = false;
+  }
+  for (const std::vector<double> &row : weights.inverse) {
     double value = 0;
     for (size_t i = 0; i < size; ++i)
       value += row[i] * (1 - kUnlike * static_cast<double>(i));
@@ -185,9 +201,6 @@ std::optional<Weights> Weights::of(Matrix columns, std::vector<bool> isPath) {
       return std::nullopt;
     weights.values.push_back(value);
   }
-  weights.columns = std::move(columns);
-  weights.isPath = std::move(isPath);
-  weights.inverse = std::move(*inverse);
   weights.price();
   return weights;
 }
@@ -200,7 +213,7 @@ void Weights::price() {
         dual[i] += inverse[row][i];
 }
 
-void Weights::enter(Factors column, bool path) {
+bool Weights::enter(Factors column, bool path) {
   size_t size = columns.size(), out = size;
   std::vector<double> step(size, 0);
   for (size_t row = 0; row < size; ++row)
@@ -210,7 +223,8 @@ void Weights::enter(Factors column, bool path) {
     if (step[row] > 1e-9 &&
         (out == size || values[row] * step[out] < values[out] * step[row]))
       out = row;
-  assert(out < size && "the sum of weights is bounded");
+  if (out == size)
+    return false;
   double by = 1 / step[out];
   for (double &each : inverse[out])
     each *= by;
@@ -225,6 +239,7 @@ void Weights::enter(Factors column, bool path) {
   columns[out] = std::move(column);
   isPath[out] = path;
   price();
+  return true;
 }
 
 double Weights::share() const {
@@ -261,18 +276,13 @@ static double factorOf(int64_t path, int64_t place, int64_t stages,
 static std::optional<Weights> firstWeights(int64_t stages, int64_t microBatches,
                                            int64_t chunks) {
   auto places = static_cast<size_t>(stages * chunks);
-  Matrix columns(2 * places, Factors(2 * places, 0));
+  Matrix paths(places, Factors(places, 0));
   for (size_t path = 0; path < places; ++path)
     for (size_t place = 0; place < places; ++place)
-      columns[path][place] = columns[path][places + place] =
+      paths[path][place] =
           factorOf(static_cast<int64_t>(path), static_cast<int64_t>(place),
                    stages, microBatches);
-  std::vector<bool> isPath(2 * places, true);
-  for (size_t item = places; item < 2 * places; ++item) {
-    columns[item][item] = -1;
-    isPath[item] = false;
-  }
-  return Weights::of(std::move(columns), std::move(isPath));
+  return Weights::of(paths);
 }
 
 double kerf::cost::shareOfPaths(ScheduleKind kind, int64_t stages,
@@ -302,7 +312,8 @@ double kerf::cost::shareOfPaths(ScheduleKind kind, int64_t stages,
     if (*lowest < -1e-9) {
       Factors rest(items, 0);
       rest[static_cast<size_t>(lowest - prices.begin())] = -1;
-      weights->enter(std::move(rest), /*path=*/false);
+      if (!weights->enter(std::move(rest), /*path=*/false))
+        break;
       continue;
     }
     Factors smooth = prices;
@@ -330,7 +341,8 @@ double kerf::cost::shareOfPaths(ScheduleKind kind, int64_t stages,
       if (length <= 1 + kTolerance)
         break;
     }
-    weights->enter(std::move(path), /*path=*/true);
+    if (!weights->enter(std::move(path), /*path=*/true))
+      break;
   }
   return std::max(least, weights->share());
 }
