@@ -13,16 +13,40 @@
 
 #include "kerf/Import/State.h"
 
+#include <algorithm>
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
 
+/// Whether it may be a matter of sizes: another one may mend it.
+static bool mayBeOfSizes(const ImportIssue &issue) {
+  return issue.kind == ImportIssue::Kind::Refused || issue.isOfSizes;
+}
+
 /// The first thing that is wrong, where that is a matter of the model.
-static const ImportIssue *firstRefusal(const ImportReport &report) {
-  if (report.issues.empty() ||
-      report.issues.front().kind != ImportIssue::Kind::Refused)
+static ImportIssue *firstRefusal(ImportReport &report) {
+  if (report.issues.empty() || !mayBeOfSizes(report.issues.front()))
     return nullptr;
   return &report.issues.front();
+}
+
+static bool isSame(const ImportIssue &a, const ImportIssue &b) {
+  return a.node == b.node && a.message == b.message;
+}
+
+/// "input "ids"", "inputs "ids", "mask"": those that have the dimension.
+static std::string inputsWith(const std::string &dim,
+                              const ImportReport &report) {
+  std::string names;
+  size_t count = 0;
+  for (const ModelValue &input : report.inputs)
+    if (llvm::any_of(input.dims,
+                     [&](const auto &each) { return each.symbol == dim; })) {
+      names += (names.empty() ? "\"" : ", \"") + input.name + "\"";
+      ++count;
+    }
+  return (count == 1 ? "input " : "inputs ") + names;
 }
 
 namespace {
@@ -33,12 +57,13 @@ public:
          const ImportIssue &issue)
       : context(context), path(path), options(options), issue(issue) {}
 
-  /// Whether the error reads differently, or there is none.
-  bool changesWith(const std::string &name, int64_t size) const {
-    ImportReport other;
+  /// Whether the error reads differently, or there is none. `other`: what is
+  /// wrong then.
+  bool changesWith(const std::string &name, int64_t size,
+                   ImportReport &other) const {
     run(name, size, other);
     const ImportIssue *same = firstRefusal(other);
-    return !same || same->node != issue.node || same->message != issue.message;
+    return !same || !isSame(*same, issue);
   }
 
   /// A size below the one that was given that is taken, where the next is not;
@@ -76,32 +101,66 @@ private:
 void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
                                        const ImportOptions &options,
                                        ImportReport &report) {
-  const ImportIssue *issue = firstRefusal(report);
-  if (!issue)
+  ImportIssue *first = firstRefusal(report);
+  if (!first)
     return;
-  Trials trials(context, path, options, *issue);
-  std::string sizes, taken;
+  Trials trials(context, path, options, *first);
+  std::string sizes;
+  std::vector<std::string> tooLarge;
+  std::vector<ImportReport> others;
   for (const auto &[name, size] : options.dims) {
-    if (!trials.changesWith(name, size > 1 ? size - 1 : size + 1))
+    ImportReport other;
+    if (!trials.changesWith(name, size > 1 ? size - 1 : size + 1, other))
       continue;
-    sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+    others.push_back(std::move(other));
+    std::string text = name + "=" + std::to_string(size);
+    sizes += (sizes.empty() ? "" : ", ") + text;
     if (int64_t last = trials.lastTaken(name))
-      taken += (taken.empty() ? "" : ", ") + name + "=" + std::to_string(last) +
-               " and not " + std::to_string(last + 1);
+      tooLarge.push_back(text + " of " + inputsWith(name, report) +
+                         " is too large: the model takes " + name + "=" +
+                         std::to_string(last) + " and not " +
+                         std::to_string(last + 1) +
+                         ", as if a table had so many rows (of positions, "
+                         "say)");
   }
-  if (sizes.empty())
+  // An error of usage has said that another size mends it.
+  if (sizes.empty() || (first->isOfSizes && tooLarge.empty()))
     return;
-  std::vector<std::string> &notes = report.issues.front().notes;
-  notes.push_back("it depends on sizes that were given: " + sizes);
-  notes.push_back(
-      !taken.empty()
-          ? "of smaller sizes the model takes " + taken +
-                ", as if a table had so many rows (of positions, say)"
-          : "the sizes contradict each other, or one is fixed by the "
-            "export, which is then the only one: give that "
-            "one, or export the model again with the dimension open in "
-            "inputs and outputs (torch.onnx.export: dynamic_axes, or "
-            "dynamic_shapes with dynamo=True)");
+  // With a size that is taken nothing is wrong. Else what reads differently
+  // with another size is of the sizes as well.
+  auto isConsequence = [&](const ImportIssue &issue) {
+    if (isSame(issue, *first) || !mayBeOfSizes(issue))
+      return false;
+    return !tooLarge.empty() ||
+           llvm::any_of(others, [&](const ImportReport &other) {
+             return llvm::none_of(other.issues, [&](const ImportIssue &each) {
+               return isSame(each, issue);
+             });
+           });
+  };
+  auto rest = std::stable_partition(
+      report.issues.begin(), report.issues.end(),
+      [&](const ImportIssue &issue) { return !isConsequence(issue); });
+  auto numRest = report.issues.end() - rest;
+  report.issues.erase(rest, report.issues.end());
+  first = &report.issues.front();
+  std::vector<std::string> &notes = first->notes;
+  if (!tooLarge.empty()) { // the model is fine
+    first->kind = ImportIssue::Kind::Usage;
+    notes.insert(notes.end(), tooLarge.begin(), tooLarge.end());
+  } else {
+    notes.push_back("it depends on sizes that were given: " + sizes);
+    notes.push_back("the sizes contradict each other, or one is fixed by the "
+                    "export, which is then the only one: give that one, or "
+                    "export the model again with the dimension open in inputs "
+                    "and outputs (torch.onnx.export: dynamic_axes, or "
+                    "dynamic_shapes with dynamo=True)");
+  }
+  if (numRest > 0)
+    notes.push_back(std::to_string(numRest) +
+                    (numRest == 1 ? " error at another node comes"
+                                  : " errors at other nodes come") +
+                    " of the same");
 }
 
 std::vector<std::string>

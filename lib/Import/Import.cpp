@@ -45,6 +45,10 @@ void Importer::usage(StringRef node, const Twine &message, StringRef cause) {
   report.issues.push_back(
       {ImportIssue::Kind::Usage, node.str(), message.str(), {}, cause.str()});
 }
+void Importer::usageOfSizes(StringRef node, const Twine &message) {
+  usage(node, message);
+  report.issues.back().isOfSizes = true;
+}
 void Importer::unsupported(const std::string &what, StringRef node,
                            StringRef form) {
   auto [entry, isNew] =

@@ -42,6 +42,8 @@ public:
               llvm::StringRef cause = "");
   void usage(llvm::StringRef node, const llvm::Twine &message,
              llvm::StringRef cause = "");
+  /// Of the sizes that were given: another one may mend it.
+  void usageOfSizes(llvm::StringRef node, const llvm::Twine &message);
   /// `form`: what would be taken instead.
   void note(std::string text) { report.notes.push_back(std::move(text)); }
   void unsupported(const std::string &what, llvm::StringRef node,

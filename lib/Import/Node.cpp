@@ -308,8 +308,12 @@ LogicalResult Node::outside(const Twine &message) {
     return importer.storesIntegers(input);
   });
   std::string sizes = isStored ? "" : importer.boundSizes();
-  return sizes.empty() ? error(message)
-                       : wrongUsage(message + ", with the sizes " + sizes);
+  if (sizes.empty())
+    return error(message);
+  if (!failed)
+    importer.usageOfSizes(name, message + ", with the sizes " + sizes);
+  failed = true;
+  return failure();
 }
 
 LogicalResult Node::wrongUsage(const Twine &message) {

@@ -4,6 +4,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import re
 import sys
 
 sys.path.insert(0, sys.argv[2])
@@ -41,6 +42,23 @@ for name, path, dims, code, said, sizes in (
         ("a table", positions, "batch=4,seq=7", 3, r"operands .* do not broadcast", "batch=4, seq=7")):
     expect_error(checks, name, ["plan", path, f"--dim={dims}", "--devices=2"], code,
                  [said + rf"\nnote: it depends on sizes that were given: {sizes}" + HELP])
+# A size beyond a table is the cause of all that does not fit behind it, and said once.
+add = [helper.make_node("Shape", ["x"], ["s"], start=1, end=2), helper.make_node("Slice", ["table", "zero", "s", "zero"], ["rows"], "rows"),
+       helper.make_node("Add", ["x", "rows"], ["sum"], "add"), helper.make_node("Slice", ["mask", "zero", "s", "zero"], ["cut"], "cut"),
+       helper.make_node("Mul", ["x", "cut"], ["product"], "mul"), helper.make_node("Sub", ["sum", "product"], ["y"], "node")]
+large = model("large", OPEN, add, OPEN, table=np.ones((32, 8), np.float32), mask=np.ones((32, 8), np.float32), zero=np.zeros(1, np.int64))
+gather = [add[0], helper.make_node("Squeeze", ["s"], ["n"]), helper.make_node("Range", ["start", "n", "one"], ["at"]),
+          helper.make_node("Gather", ["table", "at"], ["rows"], "rows"), *add[2:]]
+indices = model("indices", OPEN, gather, OPEN, table=np.ones((32, 8), np.float32), mask=np.ones((32, 8), np.float32), zero=np.zeros(1, np.int64),
+                start=np.array(0), one=np.array(1))
+for name, path, said in (("too large", large, r"large.onnx:add: operands .* do not broadcast"),
+                         ("an index", indices, r"indices.onnx:rows: index 32 is outside size 32, with the sizes batch=4, seq=33")):
+    for command in (["plan"], ["run", "--seed=1"]):
+        result = kerf(*command, path, "--dim=batch=4,seq=33", "--devices=cpu:2")
+        expected = rf'^error: .*{said}\nnote: seq=33 of input "x" is too large: the model takes seq=32 and not 33, as if a table had so many rows ' \
+                   r"\(of positions, say\)\nnote: 1 error at another node comes of the same\n$"
+        checks.expect(f"{name}: {command[0]}", result.returncode == 2 and re.match(expected, result.stderr), result.stderr)
+    checks.expect(f"{name}: what is taken", kerf("plan", path, "--dim=batch=4,seq=32", "--devices=2").returncode == 0)
 # Of the sizes that were exported all are taken.
 for name, path, dims in (("output", output, "batch=4"), ("reshape", reshape, "batch=4,seq=6"), ("positions", positions, "batch=4,seq=6")):
     result = kerf("plan", path, f"--dim={dims}", "--devices=2")

@@ -68,6 +68,8 @@ struct ImportIssue {
   std::vector<std::string> notes;
   /// What several issues have in common, which is then said once; empty: none.
   std::string cause;
+  /// A usage error of the sizes that were given: another one may mend it.
+  bool isOfSizes = false;
 };
 
 /// An operator, type or attribute that Kerf does not support, with every node
