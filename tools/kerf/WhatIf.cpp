@@ -22,6 +22,8 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 using namespace kerf;
@@ -197,13 +199,24 @@ struct Answer {
   std::string reason; ///< why there is none
   std::vector<std::string> messages, notes;
   bool isInterrupted = false; ///< by a signal, before there was a plan
+  bool isWithoutPlan = false; ///< a search has found none
+  double limit = std::numeric_limits<double>::infinity(); ///< bytes a device
+  std::string planOf{}; ///< the row whose plan this is; empty: its own
 };
 } // namespace
 
 static Answer planCase(const Case &one) {
-  if (!one.reason.empty())
-    return {one.text, {}, one.reason, {}, {}, false};
+  Answer answer;
+  answer.text = one.text.empty() ? "as asked" : one.text;
+  if (!one.reason.empty()) {
+    answer.reason = one.reason;
+    return answer;
+  }
   CompilationOptions compile = shapesAlone(one.options);
+  if (compile.plan.memoryLimitBytes)
+    answer.limit = double(*compile.plan.memoryLimitBytes);
+  else if (int64_t bytes = compile.plan.machine.memoryBytesPerDevice)
+    answer.limit = double(bytes);
   Progress progress(one.options, compile);
   Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runUntil("lower");
@@ -214,10 +227,9 @@ static Answer planCase(const Case &one) {
                                       outcome == Outcome::ModelRefused));
   if (outcome != Outcome::Fine && !isRow)
     throw Failure{static_cast<int>(outcome), "", compilation.messages()};
-  Answer answer;
-  answer.text = one.text.empty() ? "as asked" : one.text;
   answer.messages = compilation.messages();
   answer.isInterrupted = outcome == Outcome::Interrupted;
+  answer.isWithoutPlan = outcome == Outcome::NoPlan;
   if (outcome == Outcome::Fine) {
     answer.plan = compilation.getPlanJson();
     answer.notes = notesOf(compilation, one.options);
@@ -229,6 +241,11 @@ static Answer planCase(const Case &one) {
   reason.consume_front("error: ");
   reason.consume_front(one.options.model + ": ");
   answer.reason = spellFlags(reason.str());
+  // Of a search without a plan there are too many for a table.
+  if (outcome == Outcome::WrongUsage || outcome == Outcome::ModelRefused)
+    for (llvm::StringRef line : answer.messages)
+      if (line.consume_front("note: "))
+        answer.notes.push_back(spellFlags(line.str()));
   return answer;
 }
 
@@ -288,6 +305,122 @@ static std::string lineOf(const Answer &answer) {
          " sent, " + memory + ", gap " + gap;
 }
 
+/// Everything but the limit on memory that a case can change.
+static auto settingOf(const Options &options) {
+  std::vector<std::string> dims = options.dims;
+  llvm::sort(dims);
+  return std::tuple(options.devices, options.machine, dims);
+}
+
+/// Puts the taken plan, the first of `from`, in front of the candidates of
+/// `into`, in place of what the row's own search has found on that mesh.
+static void putFirst(json::Array &into, const json::Array &from,
+                     double lowerBound) {
+  if (from.empty())
+    return;
+  json::Object taken = *from.front().getAsObject();
+  auto isSame = [&](const json::Value &other) {
+    return llvm::all_of(
+        llvm::ArrayRef<llvm::StringRef>(
+            {"mesh", "micro_batches", "chunks", "recompute_every", "zero"}),
+        [&](llvm::StringRef key) {
+          const json::Value *a = taken.get(key),
+                            *b = other.getAsObject()->get(key);
+          return a && b ? *a == *b : a == b;
+        });
+  };
+  // Its bound is of another limit.
+  taken["lower_bound"] = lowerBound;
+  json::Array rest;
+  for (json::Value &other : into)
+    if (isSame(other)) {
+      if (auto bound = other.getAsObject()->getNumber("lower_bound"))
+        taken["lower_bound"] = *bound;
+    } else {
+      rest.push_back(std::move(other));
+    }
+  into = json::Array{std::move(taken)};
+  for (json::Value &other : rest)
+    into.push_back(std::move(other));
+}
+
+/// The plan of another row, which keeps the limit of this one, in place of what
+/// this one's search has found: the bound and how it was searched stay its own.
+static void takePlan(Answer &answer, const Answer &other) {
+  json::Object plan = other.plan;
+  json::Object &objective = *plan.getObject("objective");
+  double cost = numberAt(&objective, {"cost"}), bound = 0;
+  if (json::Object *own = answer.plan.getObject("objective")) {
+    bound = numberAt(own, {"lower_bound"});
+    objective = *own;
+    objective["cost"] = cost;
+    for (const char *key : {"pure_cuts", "planning_seconds"})
+      if (const json::Value *value = answer.plan.get(key))
+        plan[key] = *value;
+  } else if (answer.limit <= other.limit) {
+    bound = numberAt(&objective, {"lower_bound"});
+  }
+  objective["lower_bound"] = bound;
+  objective["gap"] = cost > 0 ? std::max(0.0, 1 - bound / cost) : 0.0;
+  json::Array candidates;
+  if (json::Array *own = answer.plan.getArray("runners_up"))
+    candidates = *own;
+  if (const json::Array *others = plan.getArray("runners_up"))
+    putFirst(candidates, *others, bound);
+  plan["runners_up"] = std::move(candidates);
+  json::Object &memory = *plan.getObject("memory");
+  memory["limit"] = std::isinf(answer.limit)
+                        ? json::Value(nullptr)
+                        : json::Value(int64_t(answer.limit));
+  memory.erase("rejected");
+  answer.plan = std::move(plan);
+  answer.reason.clear();
+  answer.planOf = other.text;
+}
+
+/// Limits on memory that a search keeps by halving promise no order: what was
+/// found for one may keep another and cost less than what was found for that.
+/// Every row takes the best plan of the table that it allows.
+static void shareAmongLimits(const std::vector<Case> &cases,
+                             std::vector<Answer> &answers) {
+  auto costOf = [](const Answer &answer) {
+    return numberAt(answer.plan.getObject("objective"), {"cost"});
+  };
+  auto isPlan = [](const Answer &answer) {
+    const json::Object *objective = answer.plan.getObject("objective");
+    return answer.reason.empty() && answer.planOf.empty() && objective &&
+           objective->get("lower_bound") && answer.plan.getObject("memory");
+  };
+  // Rows that have taken another's are no source: whose it was is.
+  std::vector<const Answer *> best(answers.size());
+  for (auto [i, answer] : llvm::enumerate(answers)) {
+    if (!isPlan(answer) && !answer.isWithoutPlan)
+      continue;
+    for (auto [j, other] : llvm::enumerate(answers))
+      if (i != j && isPlan(other) && peakOf(other.plan) <= answer.limit &&
+          settingOf(cases[i].options) == settingOf(cases[j].options) &&
+          (best[i]          ? costOf(other) < costOf(*best[i])
+           : isPlan(answer) ? costOf(other) < costOf(answer)
+                            : true))
+        best[i] = &other;
+  }
+  std::vector<Answer> own = answers;
+  for (auto [i, answer] : llvm::enumerate(answers))
+    if (best[i])
+      takePlan(answer, own[best[i] - answers.data()]);
+}
+
+/// Whose plan a row has, where it is another's; empty: its own.
+static std::string originOf(const Answer &answer) {
+  return answer.planOf.empty()
+             ? ""
+             : answer.text + ": the plan of \"" + answer.planOf +
+                   "\", which keeps this limit too; " +
+                   (answer.isWithoutPlan
+                        ? "its own search found none\n"
+                        : "its own search found none as good\n");
+}
+
 /// What a plan by itself says of its candidates: that some were not searched,
 /// and why; empty: all were.
 static std::string caveatOf(const Answer &answer) {
@@ -309,6 +442,8 @@ static json::Object rowObject(const Case &one, const Answer &answer) {
   json::Object row{{"what_if", one.text}};
   if (!answer.reason.empty()) {
     row["reason"] = answer.reason;
+    if (!answer.notes.empty())
+      row["notes"] = json::Array(answer.notes);
     return row;
   }
   for (const char *key : {"devices", "mesh", "mesh_axes", "schedule", "zero",
@@ -320,6 +455,8 @@ static json::Object rowObject(const Case &one, const Answer &answer) {
       if (const json::Value *value = sent->get(key))
         row[key] = *value;
   row["peak_memory_bytes"] = static_cast<int64_t>(peakOf(answer.plan));
+  if (!answer.planOf.empty())
+    row["plan_of"] = answer.planOf;
   return row;
 }
 
@@ -341,10 +478,13 @@ int kerf::tool::planWhatIf(const Options &options) {
       rt::say(stderr, "note: " + rt::printable(lineOf(answers[noted])) + "\n");
   };
   const Answer &asked = answers.emplace_back(planCase(cases.front()));
-  if (!options.output.empty() && asked.reason.empty())
-    writeFile(
-        options.output,
-        llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan))).str());
+  auto writeAsked = [&] {
+    if (!options.output.empty() && asked.reason.empty())
+      writeFile(options.output,
+                llvm::formatv("{0:2}\n", json::Value(json::Object(asked.plan)))
+                    .str());
+  };
+  writeAsked();
   for (auto [number, one] : llvm::enumerate(cases))
     if (number > 0) {
       one.options.row = llvm::formatv("row {0} of {1} ({2})", number,
@@ -353,6 +493,9 @@ int kerf::tool::planWhatIf(const Options &options) {
       noteRows();
       answers.push_back(planCase(one));
     }
+  shareAmongLimits(cases, answers);
+  if (!asked.planOf.empty())
+    writeAsked();
   if (!options.quiet)
     for (const std::string &note : asked.notes)
       rt::say(stderr,
@@ -373,8 +516,12 @@ int kerf::tool::planWhatIf(const Options &options) {
     table.print(out);
     out << "\ntime: predicted for a step; sent: by the busiest rank in a step; "
            "memory: laid out on the fullest device; gap: to the proven bound\n";
-    for (const Answer &answer : answers)
-      out << caveatOf(answer);
+    for (const Answer &answer : answers) {
+      if (!answer.reason.empty())
+        for (const std::string &note : answer.notes)
+          out << answer.text << ": " << note << "\n";
+      out << originOf(answer) << caveatOf(answer);
+    }
   }
   llvm::outs().flush();
   if (llvm::any_of(answers,
