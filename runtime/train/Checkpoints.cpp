@@ -38,6 +38,7 @@ static constexpr const char *factNames[] = {"format",
                                             "optimizer",
                                             "loss",
                                             "precision",
+                                            "clip_norm",
                                             "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 

@@ -176,6 +176,8 @@ train("rules", flags=[*ruled, "--steps=4"])
 rules = train("rules", flags=[*ruled, "--steps=8", "--precision=bf16", "--resume"])
 checks.expect("other rules", re.search(r"^note: not as before in this run: learning rate is cosine,lr=\S+,steps=8, was cosine,lr=\S+,steps=4; "
                                        r"precision is bf16, was f32$", rules.stderr, re.M), rules.stderr)
+clipped = train("rules", flags=[*ruled[:1], "--steps=9", "--clip-norm=0.5", "--resume"])
+checks.expect("a norm beside", re.search(r"^note: not as before in this run: clip norm is 0.5, was off; learning rate is ", clipped.stderr, re.M), clipped.stderr)
 
 # An array that no input asks for may be anything.
 np.savez(OUT / "more.npz", names=np.array(["cat", "dog"]), **dict(np.load(MLP / "data.npz")))

@@ -59,4 +59,13 @@ for goal, flags in (("inference", []), ("training", ["--train", "--loss=mse(y,t)
 document["values"] = [value for value in document["values"] if value["name"] != "mean#2"]
 (OUT / "less.json").write_text(json.dumps(document))
 expect_error(checks, "a value is missing", ["plan", MODEL, "--dim=batch=32", "--devices=cpu:2", f"--plan={OUT / 'less.json'}", *flags], 2, ["'mean#2' is missing"])
+# A step with the norm of all gradients has other values than one without it: that is said.
+STEP = ["plan", MODEL, "--dim=batch=32", "--devices=cpu:2", "--train", "--loss=mse(y,t)"]
+for optimizer in ("sgd", "adamw"):
+    plain, clipped = [*STEP, f"--optimizer={optimizer}"], [*STEP, f"--optimizer={optimizer}", "--clip-norm=1"]
+    for name, made, taken, said in (("with", clipped, plain, "with the norm .*--clip-norm asks for, and this one is without it"),
+                                    ("without", plain, clipped, "without the norm .*--clip-norm asks for, and this one is with it")):
+        kerf(*made, "--mesh=dp=2", "-q", "-o", OUT / "norm.json")
+        expect_error(checks, f"{optimizer}: a plan {name} the norm", [*taken, f"--plan={OUT / 'norm.json'}"], 2,
+                     [f"it is a plan of a step {said}"])
 checks.finish()

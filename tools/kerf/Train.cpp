@@ -432,7 +432,8 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
   t.dampening = step.optimizer.option("dampening");
   t.recipe = {{"optimizer", optimizerText(step.optimizer)},
               {"loss", step.loss.text},
-              {"precision", o.precision}};
+              {"precision", o.precision},
+              {"clip_norm", clipText(o.clipNorm)}};
   if (o.learningRate.empty())
     return;
   std::string wrong = rt::parseLearningRate(o.learningRate, t.rate);

@@ -52,9 +52,14 @@ static void add(Groups &groups, const std::string &name,
     elements *= size;
   std::string pattern = alone ? name : patternOf(name);
   Group &group = groups[{pattern, std::min<size_t>(shape.size(), 3)}];
-  if (group.count++ == 0)
-    group.first = name, group.shape = shape;
-  group.last = name;
+  // Names in the order of a person: "a.2" before "a.10".
+  bool isOnly = group.count++ == 0;
+  if (isOnly)
+    group.shape = shape;
+  if (isOnly || llvm::StringRef(name).compare_numeric(group.first) < 0)
+    group.first = name;
+  if (isOnly || llvm::StringRef(name).compare_numeric(group.last) > 0)
+    group.last = name;
   group.elements += elements;
 }
 
@@ -153,13 +158,17 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
   return lines;
 }
 
+static std::string numberText(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.12g", value);
+  return text;
+}
+
 std::string
 kerf::tool::optimizerText(const autodiff::OptimizerSpec &optimizer) {
   std::string text = optimizer.name;
   auto add = [&](const std::string &key, double value) {
-    char number[64];
-    std::snprintf(number, sizeof(number), "%.12g", value);
-    text += "," + key + "=" + number;
+    text += "," + key + "=" + numberText(value);
   };
   if (optimizer.weightDecay != 0)
     add("wd", optimizer.weightDecay);
@@ -167,4 +176,8 @@ kerf::tool::optimizerText(const autodiff::OptimizerSpec &optimizer) {
     add(key, value);
   return optimizer.noDecay.empty() ? text
                                    : text + ",no_decay=" + optimizer.noDecay;
+}
+
+std::string kerf::tool::clipText(double norm) {
+  return norm > 0 ? numberText(norm) : "off";
 }

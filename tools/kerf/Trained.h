@@ -16,6 +16,9 @@ std::string parameterCount(const autodiff::AutodiffResult &result);
 /// The optimizer with all its options but the learning rate.
 std::string optimizerText(const autodiff::OptimizerSpec &optimizer);
 
+/// Of --clip-norm: a number, or "off".
+std::string clipText(double norm);
+
 /// Lines that say which parameters are trained and which are not, and why.
 /// Parameters whose names differ only in numbers are one entry, as
 /// "layers.*.weight (24 matrices, 8.4 M elements)"; `verbose`: one entry each.

@@ -19,6 +19,7 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Dist/Entry.h"
 #include "kerf/Format/Schemas.h"
+#include "kerf/Format/StepScalars.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -42,6 +43,9 @@ static constexpr StringRef kPlanKeys[] = {"schema",    "mesh",
                                           "time",      "communication",
                                           "zero",      "recompute",
                                           "in_parts",  "planning_seconds"};
+
+/// What gradients are clipped by, as autodiff names it.
+static constexpr const char *kGradientNorm = kGradientNormOutput;
 
 namespace {
 
@@ -69,6 +73,8 @@ private:
                                              ArrayRef<int64_t> shape);
   LogicalResult checkEntry(StringRef name, const json::Object &entry,
                            size_t rank);
+  std::string otherNorm() const;
+  std::string otherModel() const;
   static ValueNames namesOf(func::FuncOp function, const json::Value &plan);
   LogicalResult readValue(const json::Object &entry);
   void placeConstant(Operation *op);
@@ -192,9 +198,32 @@ LogicalResult Reader::readMesh() {
   return success();
 }
 
-static constexpr char kOtherModel[] =
-    "; it is a plan of another model, or of other sizes, another loss, "
-    "optimizer or form of this one (as fused attention is)";
+/// That one of plan and step clips gradients and the other does not.
+std::string Reader::otherNorm() const {
+  const json::Array *values = plan.getAsObject()->getArray("values");
+  bool isPlanned =
+      values && llvm::any_of(*values, [](const json::Value &value) {
+        const json::Object *entry = value.getAsObject();
+        return entry && entry->getString("name") == StringRef(kGradientNorm);
+      });
+  if (!batch.isTraining() || isPlanned == bool(names.find(kGradientNorm)))
+    return "";
+  return (Twine("; it is a plan of a step ") +
+          (isPlanned ? "with" : "without") +
+          " the norm of all gradients, which option clip-norm asks for, and "
+          "this one is " +
+          (isPlanned ? "without it" : "with it"))
+      .str();
+}
+
+/// Why a plan names other values than the model has.
+std::string Reader::otherModel() const {
+  std::string norm = otherNorm();
+  return !norm.empty()
+             ? norm
+             : "; it is a plan of another model, or of other sizes, another "
+               "loss, optimizer or form of this one (as fused attention is)";
+}
 
 FailureOr<dist::ShardingAttr>
 Reader::readSharding(StringRef name, std::optional<StringRef> text,
@@ -217,7 +246,7 @@ Reader::readSharding(StringRef name, std::optional<StringRef> text,
   if (layout->dims.size() != shape.size())
     return fail("values: '" + name + "' has " + Twine(layout->dims.size()) +
                 " dimensions in the plan and " + Twine(shape.size()) +
-                " in the model" + kOtherModel);
+                " in the model" + otherModel());
   std::string wrong = dist::checkLayout(*layout, mesh, shape.size());
   if (wrong.empty())
     wrong = dist::checkBlocks(*layout, shape);
@@ -267,7 +296,7 @@ LogicalResult Reader::checkEntry(StringRef name, const json::Object &entry,
   if (sizes && sizes->size() != rank)
     return fail("values: '" + name + "' has " + Twine(sizes->size()) +
                 " dimensions in the plan and " + Twine(rank) + " in the model" +
-                kOtherModel);
+                otherModel());
   for (StringRef key : {"sharding", "shared"})
     if (entry.get(key) && !entry.getString(key))
       return fail("values: '" + name + "': " + key + " is no text");
@@ -361,7 +390,8 @@ LogicalResult Reader::readValue(const json::Object &entry) {
       (!value || rankOf(entry) != tensorType(value).getRank()))
     return success();
   if (!value)
-    return fail("values: the model has no value '" + *name + "'" + kOtherModel);
+    return fail("values: the model has no value '" + *name + "'" +
+                otherModel());
   ArrayRef<int64_t> shape = tensorType(value).getShape();
   if (failed(checkEntry(*name, entry, shape.size())))
     return failure();
@@ -538,7 +568,8 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
       placeConstant(&op);
     else if (op.getNumResults() &&
              ops[&op].results.size() != op.getNumResults())
-      return fail("values: '" + names[op.getResult(0)] + "' is missing");
+      return fail("values: '" + names[op.getResult(0)] + "' is missing" +
+                  otherNorm());
   for (Operation &op : function.getBody().front())
     if (op.getNumResults() && failed(checkParts(&op)))
       return failure();
