@@ -280,6 +280,7 @@ bool Importer::bindConstants() {
 }
 
 void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
+  llvm::StringSet<> ratios = ratiosOfDropout(graph);
   for (const auto &tensor : graph.initializer()) {
     if (scope.values.count(tensor.name())) {
       refuse(tensor.name(), "name is defined twice");
@@ -297,7 +298,8 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     scope.values[tensor.name()] = value;
     if (value && isComputedFloat(elementOf(value)) && !isWeight && !isLearned &&
         tensor.dims_size() == 0)
-      report.numbers.push_back(tensor.name());
+      (ratios.contains(tensor.name()) ? report.ratios : report.numbers)
+          .push_back(tensor.name());
     if (value && isComputedFloat(elementOf(value)) &&
         (tensor.dims_size() > 0 || isLearned ||
          value.getDefiningOp<nn::WeightOp>())) {

@@ -143,12 +143,12 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
              << (report.bufferElements == 1 ? " element is a buffer's"
                                             : " elements are buffers'")
              << ", as the exporter says";
-    if (!report.numbers.empty())
-      stream << "; " << report.numbers.size()
-             << (report.numbers.size() == 1 ? " number without dimensions is a "
-                                              "constant"
-                                            : " numbers without dimensions are "
-                                              "constants");
+    if (size_t count = report.numbers.size() + report.ratios.size())
+      stream << "; " << count
+             << (count == 1 ? " number without dimensions is a "
+                              "constant"
+                            : " numbers without dimensions are "
+                              "constants");
     stream << ")\n";
   }
   if (module) {

@@ -219,3 +219,34 @@ void kerf::onnx_import::recogniseMasks(onnx::ModelProto &model,
         opset.version() >= kLeastOpset)
       Masks(*model.mutable_graph(), files, context).run();
 }
+
+/// Counts the reads of each name in nodes and their bodies, and those of them
+/// that say how much Dropout drops.
+static void countReads(const onnx::GraphProto &graph,
+                       llvm::StringMap<std::pair<int, int>> &counts) {
+  for (const auto &node : graph.node()) {
+    for (const auto &[number, input] : llvm::enumerate(node.input())) {
+      auto &[all, ratios] = counts[input];
+      ++all;
+      ratios += number == 1 && node.op_type() == "Dropout";
+    }
+    for (const auto &attribute : node.attribute()) {
+      countReads(attribute.g(), counts);
+      for (const auto &body : attribute.graphs())
+        countReads(body, counts);
+    }
+  }
+  for (const auto &output : graph.output())
+    ++counts[output.name()].first;
+}
+
+llvm::StringSet<>
+kerf::onnx_import::ratiosOfDropout(const onnx::GraphProto &graph) {
+  llvm::StringMap<std::pair<int, int>> counts;
+  countReads(graph, counts);
+  llvm::StringSet<> ratios;
+  for (const auto &entry : counts)
+    if (auto [all, ofDropout] = entry.second; all > 0 && all == ofDropout)
+      ratios.insert(entry.first());
+  return ratios;
+}

@@ -48,13 +48,12 @@ void Compilation::noteUntied() {
 
 /// Notes numbers without dimensions: import takes them for constants, but some
 /// may be learned. Those that folding has taken along (a factor of 1) may be,
-/// too; the probability of a Dropout may not, which exporters name after it.
+/// too.
 void Compilation::noteNumbers() {
   std::vector<std::string> names;
   for (const std::string &name : report.numbers)
     if (!autodiff::isNamedAsConstant(name) &&
-        !llvm::is_contained(trained.idleNumbers, name) &&
-        !llvm::StringRef(name).contains_insensitive("dropout"))
+        !llvm::is_contained(trained.idleNumbers, name))
       names.push_back("\"" + name + "\"");
   if (!names.empty())
     trainingNotes.push_back("numbers without dimensions are not trained: " +

@@ -122,13 +122,13 @@ checks.expect("trained scalar", scalar == [], str(scalar))
 border = onnx.ModelProto()
 border.CopyFrom(model)
 scale = border.graph.node.pop()
-for name, value in (("border", 0.5), ("p.dropout.ratio", 0.25)):
+for name, value in (("border", 0.5), ("share", 0.25)):
     border.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(value), name))
 border.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "training"))
 border.graph.node.extend([onnx.helper.make_node("Less", ["before_scale", "border"], ["below"]),
                           onnx.helper.make_node("Cast", ["below"], ["factor"], to=onnx.TensorProto.FLOAT),
                           onnx.helper.make_node("Mul", ["before_scale", "factor"], ["cut"]),
-                          onnx.helper.make_node("Dropout", ["cut", "p.dropout.ratio", "training"], ["kept"]),
+                          onnx.helper.make_node("Dropout", ["cut", "share", "training"], ["kept"]),
                           onnx.helper.make_node("Mul", ["kept", "alpha"], scale.output)])
 onnx.save(border, OUT / "border.onnx")
 border = notes(OUT / "border.onnx", "--batch-size=16")
@@ -137,6 +137,34 @@ checks.expect("numbers with a gradient", named == ["alpha"], str(border))
 for name in named:
     trained = notes(OUT / "border.onnx", "--batch-size=16", f"--trainable=+{name}")
     checks.expect(f"{name} can be trained", not any("error" in line or f'"{name}"' in line for line in trained), str(trained))
+
+# A number is what it is used for, whatever it is called.
+for tensor in model.graph.initializer:
+    if tensor.name == "alpha":
+        tensor.name = model.graph.node[-1].input[1] = "dropout.gain"
+onnx.save(model, OUT / "gain.onnx")
+gain = notes(OUT / "gain.onnx", "--batch-size=16")
+checks.expect("a number of another name", len(gain) == 1 and 'not trained: "dropout.gain"; --trainable=+NAME' in gain[0], str(gain))
+
+# Ranges of names begin with the least number, whichever layer comes first.
+nodes, stored, value = [], [], "before_scale"
+for number in (10, 2, 4):
+    for name, fill in (("weight", 1), ("bias", 0), ("mean", 0), ("var", 1)):
+        stored.append(onnx.numpy_helper.from_array(np.full(8, fill + number / 100, np.float32), f"norm.{number}.{name}"))
+    out_names = [f"normed.{number}", f"mean_out.{number}", f"var_out.{number}"]
+    nodes.append(onnx.helper.make_node("BatchNormalization", [value, *(f"norm.{number}.{name}" for name in ("weight", "bias", "mean", "var"))],
+                                       out_names, name=f"norm.{number}", training_mode=1))
+    value = out_names[0]
+normed = onnx.ModelProto()
+normed.CopyFrom(model)
+del normed.graph.node[-1]
+normed.graph.initializer.extend(stored)
+normed.graph.node.extend([*nodes, onnx.helper.make_node("Identity", [value], [out.name])])
+onnx.save(normed, OUT / "normed.onnx")
+said = kerf("train", OUT / "normed.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--steps=1", f"--data={MLP / 'data.npz'}",
+            "--batch-size=16", "--no-output").stderr
+checks.expect("ranges", "norm.2.weight to norm.10.weight (3 vectors" in said and "norm.2.bias to norm.10.bias (3 vectors" in said, said)
+checks.expect("ranges of statistics", "updates 6 running statistics: norm.2.mean to norm.10.mean, norm.2.var to norm.10.var" in said, said)
 
 # Equal tensors that an exporter stores once come apart.
 model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "gamma"))

@@ -116,6 +116,8 @@ struct ImportReport {
   std::vector<UntiedCopy> untied;
   /// Float initializers without dimensions that were imported as constants.
   std::vector<std::string> numbers;
+  /// Others that say how much Dropout drops, and nothing else.
+  std::vector<std::string> ratios;
   /// Notes on the file that are no errors.
   std::vector<std::string> notes;
   /// The node that defines an output of a node of the main graph.
