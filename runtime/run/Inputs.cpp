@@ -412,3 +412,13 @@ std::string kerf::rt::inputFile(const std::string &flag) {
     return ""; // said where it is matched
   }
 }
+
+bool kerf::rt::namesTokens(const std::string &name) {
+  std::string lower = name;
+  for (char &c : lower)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  auto has = [&](const char *part) {
+    return lower.find(part) != std::string::npos;
+  };
+  return lower == "ids" || lower == "idx" || has("input_ids") || has("token");
+}

@@ -376,7 +376,7 @@ void Runner::printSummary() {
 }
 
 /// The samples of a step: the size that all inputs begin with; 0 if they do
-/// not. Tokens: those of an input of ids, a row per sample.
+/// not. Tokens: those of an input that is called so, a row per sample.
 void Runner::countSamples(int64_t &samples, int64_t &tokens) {
   samples = tokens = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -388,7 +388,10 @@ void Runner::countSamples(int64_t &samples, int64_t &tokens) {
       return;
     }
     samples = shape[0];
-    if (shape.size() == 2 && isInteger(inputs[i].dtype))
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), static_cast<int32_t>(i), &info));
+    if (shape.size() == 2 && isInteger(inputs[i].dtype) &&
+        namesTokens(info.name))
       tokens = std::max(tokens, shape[0] * shape[1]);
   }
 }
@@ -433,6 +436,9 @@ void logLine(void *user, kerf_log_level_t level, const char *line) {
 
 void Runner::run() {
   preferShortSpins();
+  std::optional<StopNote> early;
+  if (job.leads())
+    early.emplace(", before the first step was over: nothing is written");
   if (options.repeat < 1)
     usage("option repeat must be at least 1");
   packageOptions.struct_size = sizeof(packageOptions);
@@ -473,13 +479,21 @@ void Runner::run() {
   bool ended = false;
   {
     // Processes would have to agree on the last step: a signal ends them.
+    if (options.repeat > 1 && !job)
+      early.reset();
     Interruptible loop(options.repeat > 1 && !job);
     for (int32_t i = 0; i < options.repeat && !(ended = loop.isOver()); ++i) {
       SteadyClock::time_point start = SteadyClock::now();
       if (kerf_status_t status = kerf_session_run(rawSession))
         fail(status);
       stepSeconds.push_back(secondsSince(start));
+      early.reset();
     }
+  }
+  if (stepSeconds.empty()) {
+    say(err, "note: ended by Ctrl-C, before the first step: nothing is "
+             "written\n");
+    exitWith(130);
   }
   if (job.leads()) {
     if (!options.inject.empty())

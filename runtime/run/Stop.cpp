@@ -2,6 +2,8 @@
 #include "kerf/rt/stop.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <unistd.h>
 
 using namespace kerf::rt;
@@ -21,7 +23,8 @@ void StopScope::handle(int signal, siginfo_t *info, void *) {
     return scope->told(signal);
   ::sigaction(signal, signal == SIGINT ? &scope->oldInt : &scope->oldTerm,
               nullptr);
-  ::raise(signal); // comes once this handler is over
+  current = scope->outer; // whose handler this may be as well
+  ::raise(signal);        // comes once this handler is over
 }
 
 StopScope::StopScope(Told told, Takes takes)
@@ -42,4 +45,31 @@ StopScope::~StopScope() {
   if (termination)
     ::sigaction(SIGTERM, &oldTerm, nullptr);
   current = outer;
+}
+
+static const char *volatile noteText = "";
+static volatile pid_t noteOwner = 0;
+
+StopNote::StopNote(const char *text)
+    : scope(
+          [](int signal) {
+            int saved = errno;
+            auto write = [](const char *part) {
+              [[maybe_unused]] auto count =
+                  ::write(STDERR_FILENO, part, std::strlen(part));
+            };
+            // Processes that were forked off are ended as well.
+            if (::getpid() == noteOwner) {
+              if (::isatty(STDERR_FILENO)) // over a line of progress
+                write("\r\033[K");
+              write("note: ended by Ctrl-C");
+              write(noteText);
+              write("\n");
+            }
+            errno = saved;
+            ::raise(signal); // the second one
+          },
+          StopScope::Takes()) {
+  noteText = text;
+  noteOwner = ::getpid();
 }

@@ -527,8 +527,13 @@ void Trainer::run() {
   loader = std::make_unique<BatchLoader>(
       samples, batches, BatchPosition{state.epoch, state.index});
   int64_t tokens = 0;
+  bool readsTokens =
+      std::any_of(inputs.begin(), inputs.end(), [](const DataInput &input) {
+        return !input.isLabels && namesTokens(input.name);
+      });
   for (const DataInput &input : inputs)
-    if (input.isLabels && input.shape.size() > 1 && options.loss.hasClasses())
+    if (readsTokens && input.isLabels && input.shape.size() > 1 &&
+        options.loss.hasClasses())
       tokens = numElements(input.shape);
   bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err.file));
   progress = std::make_unique<Progress>(

@@ -209,6 +209,12 @@ for name in ("abacus", "gpu", "v100-8", "h100-3", "x"):
     expect_error(checks, f"machine {name}", ["plan", mlp, f"--machine={name}"], 2, [f'--machine: unknown machine "{name}", expected a JSON file or one of '])
 expect_error(checks, "unknown machine", ["plan", mlp, "--machine=h100-3"], 2, ["--machine: unknown machine \"h100-3\", .*l40s-D"])
 
+# What is to be seen needs no package.
+piped = ["compile", mlp, "--dim=batch=8", "--devices=cpu:2", "--print-pipeline"]
+seen, made = kerf(*piped), kerf(*piped, "-o", out / "piped.kerf").stdout.splitlines()
+checks.expect("pipelines alone", seen.returncode == 0 and seen.stdout.splitlines() == made[:-2] and made[-2].startswith("package "), (seen, made))
+expect_error(checks, "compile for nothing", ["compile", mlp, "--dim=batch=8"], 2, ["--output is missing, expected as -o NAME.kerf"])
+
 # kerf-solve has its own options alone.
 shown = subprocess.run(["kerf-solve", "--help"], capture_output=True, text=True)
 flags = set(re.findall(r"--[a-z]+", shown.stdout))

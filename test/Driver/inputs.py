@@ -81,6 +81,15 @@ result = kerf("run", MODELS / "bert-small/model.onnx", "--dim=batch=2", "--seed=
 checks.expect("tokens per second", " samples/s; " in result.stdout and " tokens/s" in result.stdout,
               result.stdout + result.stderr)
 
+# Integers of another name may be categories in columns.
+table_node = helper.make_node("Constant", [], ["stored"], value=helper.make_tensor("stored", TensorProto.FLOAT, [5, 4], [1.0] * 20))
+codes = npy("codes.npy", np.zeros((2, 3), np.int64))
+for name, said in (("ids", True), ("decoder_input_ids", True), ("Tokens", True), ("categories", False), ("widths", False)):
+    coded = graph(f"coded-{name}", [table_node, helper.make_node("Gather", ["stored", name], ["y"])], [(name, TensorProto.INT64, ["batch", 3])],
+                  [("y", TensorProto.FLOAT, ["batch", 3, 4])])
+    shown = kerf("run", coded, f"--input={codes}", "--repeat=2").stdout
+    checks.expect(f"{name} are tokens: {said}", " samples/s" in shown and (" tokens/s" in shown) == said, shown)
+
 # The same package, for both drivers.
 package = OUT / "two.kerf"
 compiled = kerf("compile", TWO, "--dim=words=5,batch=2", "-o", package)

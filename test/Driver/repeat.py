@@ -30,6 +30,32 @@ shown = re.search(r"^(\d+) steps: median .*, least .* samples/s$", out, re.M)
 checks.expect("the times so far", done and shown and shown[1] == done[1] and out.startswith("logits: "), out)
 checks.expect("the report", (OUT / "ended.json").exists() and done and json.loads((OUT / "ended.json").read_text())["repeat"] == int(done[1]))
 
+# Ended before its first step a run says so: while it is compiled, and as a package that is being opened.
+def interrupted(name, command, begun):
+    """What is said of a run that gets SIGINT once `begun` is there, which holds it up."""
+    out, folder = OUT / f"{name}-outputs", OUT / f"{name}-temporary"
+    folder.mkdir()
+    process = subprocess.Popen([*command, f"--output-dir={out}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "TMPDIR": str(folder)}, preexec_fn=takes_interrupts)
+    while not begun(folder) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    said = re.search(r"^note: ended by Ctrl-C, before the first step\b.*: nothing is written$", stderr, re.M)
+    checks.expect(f"{name}: said", process.returncode == -signal.SIGINT and stdout == "" and said, f"{process.returncode} {stdout}{stderr}")
+    checks.expect(f"{name}: nothing is left", not list(folder.iterdir()) and not list(out.glob("*")), list(folder.rglob("*")))
+
+
+interrupted("compiling", ["kerf", "run", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--seed=1", "--threads=1", "--devices=cpu:1"],
+            lambda folder: list(folder.iterdir()))
+# The ranks of a job wait for the others, here for one that never comes.
+package = OUT / "two.kerf"
+kerf("compile", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--devices=cpu:2", "--mesh=tp=2", "-q", "-o", package)
+for tool in ("kerf", "kerf-run"):
+    begin = time.monotonic()
+    interrupted(f"package-{tool}", [tool, *(["run"] if tool == "kerf" else []), package, "--seed=1", "--inject=rank=1,collective=0,fault=hang"],
+                lambda folder: time.monotonic() - begin > 2)
+
 # What is compiled for a run goes with it, whichever signal ends it.
 for ending in (signal.SIGTERM, signal.SIGHUP):
     folder = OUT / f"temporary-{ending}"

@@ -113,10 +113,12 @@ rows = json.loads(kerf(*limits, "--memory-limit=50KiB", "--what-if=memory=58KiB"
 written = json.loads(left.read_text())
 own = json.loads(kerf(*limits, "--memory-limit=50KiB", "--json").stdout)
 cost, bound = rows[0]["objective"]["cost"], rows[0]["objective"]["lower_bound"]
-checks.expect("another limit's plan", rows[0].get("plan_of") == "memory=58KiB" and "plan_of" not in rows[1] and cost == rows[1]["objective"]["cost"] < own["objective"]["cost"]
+checks.expect("another limit's plan", rows[0].get("plan_of") == "memory=58KiB" and "plan_of" not in rows[1]
+              and cost == rows[1]["objective"]["cost"] < own["objective"]["cost"]
               and all(rows[0][key] == rows[1][key] for key in ("mesh", "schedule", "time", "bytes_per_rank", "peak_memory_bytes"))
               and rows[0]["peak_memory_bytes"] <= 50 << 10, rows)
-checks.expect("its bound", bound == own["objective"]["lower_bound"] and abs(rows[0]["objective"]["gap"] - (1 - bound / cost)) < 1e-12, [rows[0], own["objective"]])
+checks.expect("its bound", bound == own["objective"]["lower_bound"] and abs(rows[0]["objective"]["gap"] - (1 - bound / cost)) < 1e-12,
+              [rows[0], own["objective"]])
 checks.expect("its plan.json", facts(written) == facts(rows[0]) and written["memory"]["limit"] == 50 << 10 and written["runners_up"][0]["cost"] == cost
               and written["runners_up"][0]["lower_bound"] <= cost, [facts(written), written["runners_up"][0]])
 text = kerf(*limits, "--memory-limit=50KiB", "--what-if=memory=58KiB").stdout
@@ -125,13 +127,15 @@ left.unlink()
 # What a refused row notes stands below the table.
 table = OUT / "table.onnx"
 graph = helper.make_graph([helper.make_node("Shape", ["x"], ["s"], start=1, end=2), helper.make_node("Slice", ["p", "zero", "s", "zero"], ["q"], "cut"),
-                           helper.make_node("Add", ["x", "q"], ["y"], "add")], "table", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq"])],
+                           helper.make_node("Add", ["x", "q"], ["y"], "add")], "table",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq"])],
                           [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq"])],
                           [helper.make_tensor("p", TensorProto.FLOAT, [32], [0.0] * 32), helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), table)
 sized = ["plan", table, "--dim=batch=2,seq=8", "--what-if=seq=100"]
 note = 'seq=100 of input "x" is too large: the model takes seq=32 and not 33, as if a table had so many rows (of positions, say)'
-checks.expect("what a row notes", f"\nseq=100: {note}\n" in kerf(*sized).stdout and json.loads(kerf(*sized, "--json").stdout)["plans"][1]["notes"] == [note], kerf(*sized))
+checks.expect("what a row notes", f"\nseq=100: {note}\n" in kerf(*sized).stdout
+              and json.loads(kerf(*sized, "--json").stdout)["plans"][1]["notes"] == [note], kerf(*sized))
 # A signal ends what is being planned; the rows before it are not lost.
 with open(OUT / "stdout", "wb") as stdout, open(OUT / "stderr", "wb") as stderr:
     process = subprocess.Popen(["kerf", "plan", f"{sys.argv[2]}/models/resnet-small/model.onnx", "--dim=batch=8", "--devices=2", "--machine=h100-8", "--train",

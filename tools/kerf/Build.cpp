@@ -195,7 +195,8 @@ int kerf::tool::plan(const Options &options) {
 }
 
 int kerf::tool::compile(const Options &options) {
-  if (options.output.empty() && options.stopAfter.empty())
+  bool isShown = options.output.empty() && options.printPipeline;
+  if (options.output.empty() && options.stopAfter.empty() && !isShown)
     throw Failure{kUsage, "--output is missing, expected as -o NAME.kerf", {}};
   CompilationOptions compile = compilationOptions(options);
   Progress progress(options, compile);
@@ -203,6 +204,14 @@ int kerf::tool::compile(const Options &options) {
   if (stopAfter(compilation, options))
     return kFine;
   require(compilation, compilation.runUntil("lower"));
+  PrintableStream out(llvm::outs());
+  if (isShown) { // no package is asked for
+    progress.finish();
+    printPipelines(out, compilation, options);
+    if (!options.quiet)
+      printNotes(compilation, options);
+    return kFine;
+  }
   if (options.promptTokens > 0)
     progress.enter("compiling the program of prompts");
   auto prompt = compilePrompt(options, compilation);
@@ -217,7 +226,6 @@ int kerf::tool::compile(const Options &options) {
   require(compilation,
           compilation.runPackage(options.output, further, others.json));
   progress.finish();
-  PrintableStream out(llvm::outs());
   printPipelines(out, compilation, options);
   if (options.quiet)
     return kFine;

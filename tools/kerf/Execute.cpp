@@ -14,6 +14,7 @@
 
 #include "kerf/Plan/MeshText.h"
 #include "kerf/rt/run.h"
+#include "kerf/rt/stop.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -64,6 +65,9 @@ static std::string planCommand(const Options &options,
 void kerf::tool::compileInto(const std::string &package,
                              const std::string &folder, Options &options,
                              bool alone) {
+  std::optional<rt::StopNote> early;
+  if (alone)
+    early.emplace(", before the first step: nothing is written");
   CompilationOptions compile = compilationOptions(options);
   if (alone && wantsHostMachine(options)) { // the flags were fine
     if (std::string wrong =

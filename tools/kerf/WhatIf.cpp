@@ -205,6 +205,25 @@ struct Answer {
 };
 } // namespace
 
+/// A copy with texts of its own, which those of a compilation are not.
+static json::Value owned(const json::Value &value) {
+  if (auto text = value.getAsString())
+    return text->str();
+  if (const json::Array *array = value.getAsArray()) {
+    json::Array copy;
+    for (const json::Value &each : *array)
+      copy.push_back(owned(each));
+    return copy;
+  }
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return value;
+  json::Object copy;
+  for (const auto &[key, each] : *object)
+    copy[key.str()] = owned(each);
+  return copy;
+}
+
 static Answer planCase(const Case &one) {
   Answer answer;
   answer.text = one.text.empty() ? "as asked" : one.text;
@@ -231,7 +250,8 @@ static Answer planCase(const Case &one) {
   answer.isInterrupted = outcome == Outcome::Interrupted;
   answer.isWithoutPlan = outcome == Outcome::NoPlan;
   if (outcome == Outcome::Fine) {
-    answer.plan = compilation.getPlanJson();
+    answer.plan = std::move(
+        *owned(json::Object(compilation.getPlanJson())).getAsObject());
     answer.notes = notesOf(compilation, one.options);
     progress.finish();
     return answer;

@@ -20,6 +20,10 @@
 
 namespace kerf::rt {
 
+/// Whether exporters call an input of tokens so: input_ids, decoder_input_ids,
+/// tokens, token_ids, ids, idx. Other integers may be categories.
+bool namesTokens(const std::string &name);
+
 struct InputSpec {
   std::string name;
   kerf_dtype_t dtype = KERF_F32;

@@ -34,6 +34,18 @@ private:
   StopScope *outer;
 };
 
+/// While one lives, SIGINT ends the process as it would have, and is noted on
+/// stderr before: "note: ended by Ctrl-C" and what is given here. There is one
+/// at a time.
+class StopNote {
+public:
+  /// `text`: of static storage.
+  explicit StopNote(const char *text);
+
+private:
+  StopScope scope;
+};
+
 } // namespace kerf::rt
 
 #endif // KERF_RT_STOP_H
