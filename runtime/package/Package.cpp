@@ -19,14 +19,17 @@
 
 using namespace kerf::rt;
 
-// A missing or unreadable file of a package is a bad package. The package's own
-// path is named by who opens it.
+// An unreadable file of a package is a bad package; one that is not there has
+// been left behind by who names the package, as any file that is named. The
+// package's own path is named by who opens it.
 static std::shared_ptr<MappedFile> mapPackageFile(const std::string &folder,
                                                   const std::string &name) {
   try {
     return std::make_shared<MappedFile>(folder + name);
   } catch (const Error &error) {
-    throw Error(KERF_BAD_PACKAGE, error.message.substr(folder.size()));
+    bool isThere = ::access((folder + name).c_str(), F_OK) == 0;
+    throw Error(isThere ? KERF_BAD_PACKAGE : KERF_INVALID_ARGUMENT,
+                error.message.substr(folder.size()));
   }
 }
 
@@ -36,7 +39,7 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
   if (::stat(path.c_str(), &info) != 0)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("cannot open: ", std::strerror(errno)));
-  // Something else was named; a package without one of its files is a bad one.
+  // Something else was named, or a package without one of its files.
   if (!S_ISDIR(info.st_mode) ||
       (::access((path + "/manifest.json").c_str(), F_OK) != 0 &&
        ::access((path + "/program.so").c_str(), F_OK) != 0))

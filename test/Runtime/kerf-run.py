@@ -109,14 +109,19 @@ refused("schema", [package("schema.kerf", schema="kerf.package/9"), x, *RUN], 2,
         'manifest.json: schema: is "kerf.package/9", newer than "kerf.package/1".*: compile the model again')
 refused("abi", [package("abi.kerf", abi=99), x, *RUN], 2, "manifest.json: abi: is 99, newer than 3.*: compile the model again")
 
-# Damaged packages: exit 3.
+# What is not there: exit 2, the package or a file of it.
 refused("missing", [OUT / "missing.kerf"], 2, "missing.kerf: cannot open: No such file")
+for file in ("program.so", "manifest.json"):
+    (package(f"no-{file}.kerf") / file).unlink()
+    refused(f"no {file}", [OUT / f"no-{file}.kerf", x, *RUN], 2, rf"{file}\.kerf: {file}: cannot open: No such file")
+
+# Damaged packages: exit 3.
 refused("hash", [good, x], 3, "program.so: has hash .*, the manifest says 0000")
 refused("key", [package("key.kerf", weihgts="w"), x, *RUN], 3, 'unknown key "weihgts"')
 (package("cut.kerf") / "manifest.json").write_text('{"schema": "kerf.pack')
 refused("cut", [OUT / "cut.kerf", x, *RUN], 3, r"manifest.json: is not valid JSON at byte \d+\n")
-(package("half.kerf") / "program.so").unlink()
-refused("half", [OUT / "half.kerf", x, *RUN], 3, r"half\.kerf: program\.so: cannot open: No such file")
+(package("half.kerf") / "program.so").write_bytes(b"half")
+refused("half", [OUT / "half.kerf", x, *RUN], 3, r"half\.kerf: program\.so: has 4 bytes, the manifest says \d+")
 refused("target", [package("target.kerf", target={"cpu": "bdver4", "features": ["xop", "tbm", "sse2"]}), x, *RUN],
         5, "compiled for bdver4, this CPU lacks: xop tbm")
 

@@ -30,7 +30,7 @@ typedef struct kerf_job kerf_job_t;
 typedef enum kerf_code {
   KERF_OK = 0,
   KERF_INVALID_ARGUMENT = 1, /* a wrong argument of the caller */
-  KERF_BAD_PACKAGE = 2,      /* missing, damaged or contradictory package */
+  KERF_BAD_PACKAGE = 2,      /* damaged or contradictory package */
   KERF_UNSUPPORTED_HOST = 3, /* CPU features or a library are missing */
   KERF_IO_ERROR = 4,         /* a file could not be read or written */
   KERF_OUT_OF_MEMORY = 5,
@@ -111,9 +111,9 @@ typedef struct kerf_package_options {
   int32_t skip_hashes; /* nonzero: compare sizes of files only */
 } kerf_package_options_t;
 
-/* 10: Maps and checks the package in folder `path`. KERF_BAD_PACKAGE,
-   KERF_OTHER_VERSION, KERF_UNSUPPORTED_HOST, KERF_IO_ERROR. `options` may be
-   NULL. */
+/* 10: Maps and checks the package in folder `path`. KERF_INVALID_ARGUMENT where
+   it or one of its files is not there, KERF_BAD_PACKAGE, KERF_OTHER_VERSION,
+   KERF_UNSUPPORTED_HOST, KERF_IO_ERROR. `options` may be NULL. */
 kerf_status_t kerf_package_open(const char *path,
                                 const kerf_package_options_t *options,
                                 kerf_package_t **package);
