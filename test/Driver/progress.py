@@ -100,6 +100,31 @@ for name, flags, waits in (("noted", ["--note-after=1"], [600]), *([("quiet", ["
     checks.expect(f"without a terminal, {name}", "not searched: planning was ended" in reasons, f"{code} {reasons} {said}")
     checks.expect(f"notes in a file, {name}", is_seldom(said) if name == "noted" else "note: planning, " not in said, said)
 
+# A search that was ended is not taken up again where what it has found is laid out above the limit: what is left then are the
+# plans that it knows, and the rest of the time, here of a processor, is saved.
+LIMITED = ["kerf", "plan", INPUTS / "models/resnet-small/model.onnx", "--dim=batch=8", "--devices=4", "--machine=h100-8", "--train",
+           "--loss=cross_entropy(logits,labels)", "--optimizer=adamw", "--memory-limit=900KiB", "--note-after=0.1", "-o", OUT / "limited.json"]
+
+
+def limited(interrupt):
+    """Seconds of a processor, exit code and memory of LIMITED, which gets SIGINT once there is a plan."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(OUT / "stderr", "wb") as stderr:
+        process = subprocess.Popen([*map(str, LIMITED)], stdout=subprocess.DEVNULL, stderr=stderr, preexec_fn=takes_interrupts)
+    while interrupt and "best so far" not in (OUT / "stderr").read_text() and process.poll() is None:
+        time.sleep(0.01)
+    if interrupt:
+        process.send_signal(signal.SIGINT)
+    code = process.wait(timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, code, json.loads((OUT / "limited.json").read_text())["memory"]
+
+
+(whole, *_), (ended, code, memory) = limited(False), limited(True)
+checks.expect("stays ended where plans are laid out", code == 0 and memory["rejected"] > 0 and ended < 0.75 * whole
+              and max(device["peak"] for device in memory["per_device"]) <= 900 << 10 and "was ended by Ctrl-C" in (OUT / "stderr").read_text(),
+              (whole, ended, code, memory, (OUT / "stderr").read_text()))
+
 # A phase that takes long is noted each time after twice as long.
 if EVERYTHING:
     for deadline in (12, 24, 48):

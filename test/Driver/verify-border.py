@@ -1,6 +1,7 @@
 # Values that lie so close to a border of HardSwish that rounding decides on which side they are: the gradient has a jump
-# there, `kerf verify --train` counts the elements and calls nothing wrong; with a fault it still does. So in a net of
-# convolutions with BatchNorm and ReLU, in which some value is always near 0, and biases have gradients of 0 but for rounding.
+# there, `kerf verify --train` counts the elements and calls nothing wrong; with a fault it still does. So with the rest of a
+# division, and in a net of convolutions with BatchNorm and ReLU, in which some value is always near 0, and biases have
+# gradients of 0 but for rounding.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -37,6 +38,19 @@ for mesh in ([], ["--devices=2", "--mesh=tp=2"]):
     checks.expect(f"{mesh}: rounding decides", result.returncode == 0 and "that rounding alone decides" in result.stdout, result.stdout + result.stderr)
     result = kerf(*flags, *mesh, "--damage=product")
     checks.expect(f"{mesh}: a fault is none of that", result.returncode == 1 and "NOT equal" in result.stdout, result.stdout + result.stderr)
+
+# The rest r of a division jumps where rounding decides on which side of a multiple a value is; r (3 - r) does not, its slope does.
+rest = [helper.make_node("Mod", ["border", "three"], ["r"], name="rest", fmod=1), helper.make_node("Sub", ["three", "r"], ["left"], name="left"),
+        helper.make_node("Mul", ["r", "left"], ["y"])]
+jumps = onnx.load(OUT / "model.onnx")
+del jumps.graph.node[-1]
+jumps.graph.node.extend(rest)
+jumps.graph.initializer.append(numpy_helper.from_array(np.full(1, 3, np.float32), "three"))
+onnx.save(jumps, OUT / "rest.onnx")
+for damage in ([], ["--damage=left"]):
+    result = kerf(flags[0], OUT / "rest.onnx", *flags[2:], *damage)
+    checks.expect(f"a rest {damage}", (result.returncode == 1 and "NOT equal" in result.stdout) if damage
+                  else (result.returncode == 0 and "that rounding alone decides" in result.stdout), result.stdout + result.stderr)
 
 parameters, nodes, value, channels = [], [], "image", 3
 rng = np.random.default_rng(0)
