@@ -68,4 +68,30 @@ for optimizer in ("sgd", "adamw"):
         kerf(*made, "--mesh=dp=2", "-q", "-o", OUT / "norm.json")
         expect_error(checks, f"{optimizer}: a plan {name} the norm", [*taken, f"--plan={OUT / 'norm.json'}"], 2,
                      [f"it is a plan of a step {said}"])
+# A weight that two nodes read has the name of one of them, which is the exporter's choice: a plan of the one serves for the other.
+def tied(name):
+    """A decoder whose table of embeddings is its head, stored as `name`."""
+    made = [helper.make_node("Gather", [name, "ids"], ["e"], name="embed"), helper.make_node("MatMul", ["e", "fc.weight"], ["h"], name="fc"),
+            helper.make_node("Transpose", [name], ["turned"], name="turn", perm=[1, 0]), helper.make_node("MatMul", ["h", "turned"], ["y"], name="head")]
+    rows, square = (random.standard_normal(shape).astype(np.float32) for shape in ((32, 16), (16, 16)))
+    whole = helper.make_graph(made, "tied", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4, 32])],
+                              [numpy_helper.from_array(rows, name), numpy_helper.from_array(square, "fc.weight")])
+    onnx.save(helper.make_model(whole, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / f"{name}.onnx")
+    return OUT / f"{name}.onnx"
+
+
+ONE, OTHER, THIRD = tied("wte.weight"), tied("lm_head.weight"), tied("fc.weight.head")
+for goal, flags in (("inference", []), ("training", ["--train", "--loss=cross_entropy(y,t)", "--optimizer=adamw"])):
+    for mesh in ("dp=2", "tp=2"):
+        for made, taken in ((ONE, OTHER), (OTHER, ONE), (ONE, THIRD)):
+            common = ["--dim=batch=4", "--devices=cpu:2", *flags, "-q"]
+            kerf("plan", made, *common, f"--mesh={mesh}", "-o", OUT / "tied.json")
+            given = kerf("verify", taken, *common, "--seed=1", f"--plan={OUT / 'tied.json'}")
+            checks.expect(f"{goal} {mesh}: {taken.stem} by {made.stem}", given.returncode == 0, given.stderr)
+# Another weight is none: one node reads it.
+for value in (document := json.loads((OUT / "tied.json").read_text()))["values"]:
+    value["name"] = value["name"].replace("fc.weight", "gc.weight")
+(OUT / "gc.json").write_text(json.dumps(document))
+expect_error(checks, "another weight", ["plan", ONE, "--dim=batch=4", "--devices=cpu:2", *flags, f"--plan={OUT / 'gc.json'}"], 2, ["gc.weight"])
 checks.finish()

@@ -39,9 +39,9 @@ protected:
       options.roundingUnits = 128;
       options.seed = seed;
       double lhs = type == "f32" ? 5.999999 : 6;
-      auto found = interpret::run(*module->getOps<func::FuncOp>().begin(),
-                                  {Tensor({1}, lhs), Tensor({1}, 2)}, nullptr,
-                                  options);
+      auto found =
+          interpret::run(*module->getOps<func::FuncOp>().begin(),
+                         {Tensor({1}, lhs), Tensor({1}, 2)}, nullptr, options);
       EXPECT_TRUE(succeeded(found));
       if (succeeded(found))
         results.insert(int(std::nearbyint((*found)[0].data[0])));

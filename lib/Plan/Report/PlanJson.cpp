@@ -12,6 +12,7 @@
 #include "../Model/Terminator.h"
 #include "../WriteBack.h"
 #include "GivenStep.h"
+#include "OtherName.h"
 #include "PriceGiven.h"
 #include "PureCuts.h"
 #include "ShardingText.h"
@@ -592,5 +593,6 @@ LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
   FailureOr<Zero> zero = makeStepOf(plan, function, message);
   if (failed(zero))
     return failure();
-  return Reader(module, function, plan, *zero, message).run(options, result);
+  json::Value own = withNamesOf(function, plan);
+  return Reader(module, function, own, *zero, message).run(options, result);
 }
