@@ -80,7 +80,7 @@ private:
           },
           [&](OpOperand &read) -> Value {
             Operation *next = read.getOwner();
-            if (groupOf.contains(next) || !questions.takesIn(anchor, read))
+            if (groupOf.contains(next) || !questions.takesIn(ops, read))
               return {};
             ops.push_back(next);
             return next->getResult(0);

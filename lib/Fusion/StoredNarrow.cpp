@@ -1,6 +1,7 @@
 //===- StoredNarrow.cpp - products stored in 16 bits ----------------------===//
 #include "kerf/Fusion/StoredNarrow.h"
 
+#include "kerf/Fusion/Epilogue.h"
 #include "kerf/Interfaces/AnyOp.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -49,7 +50,8 @@ StoredNarrow kerf::findStoredNarrow(Operation *product,
   RankedTensorType type = typeOf(value);
   auto addTo = [&](bool perColumn) {
     Operation *add = value.hasOneUse() ? *value.user_begin() : nullptr;
-    if (!add || !questions.isSum(add) || add->getResult(0).getType() != type)
+    if (!add || epilogueStepOf(add) != EpilogueStep::Add ||
+        add->getResult(0).getType() != type)
       return false;
     OpOperand &other = add->getOpOperand(add->getOperand(0) == value ? 1 : 0);
     if (perColumn ? !isPerColumn(other.get(), type)
@@ -59,21 +61,25 @@ StoredNarrow kerf::findStoredNarrow(Operation *product,
     value = add->getResult(0);
     return true;
   };
-  Value gradient = kind == ProductKind::Matmul
-                       ? questions.activationGradient(value)
-                       : Value();
-  if (gradient)
-    value = gradient;
-  bool isForward = !gradient && kind != ProductKind::InputGradient;
+  Operation *slope = value.hasOneUse() ? *value.user_begin() : nullptr;
+  bool isGradient = slope && kind == ProductKind::Matmul &&
+                    epilogueStepOf(slope) == EpilogueStep::GeluTanhGradient &&
+                    slope->getOperand(0) == value &&
+                    slope->getResult(0).getType() == type;
+  if (isGradient)
+    value = slope->getResult(0);
+  bool isForward = !isGradient && kind != ProductKind::InputGradient;
   if (isForward && hasWeight(product, questions))
     addTo(/*perColumn=*/true);
   // Sums of transformers' blocks stay wide, as they are without rounding.
   if (isForward && addTo(/*perColumn=*/false) && kind == ProductKind::Matmul)
     return {};
-  if (isForward && value.hasOneUse())
-    if (Operation *user = *value.user_begin();
-        questions.isActivation(user, kind))
-      value = user->getResult(0);
+  if (isForward && value.hasOneUse()) {
+    EpilogueStep step = epilogueStepOf(*value.user_begin());
+    if (step == EpilogueStep::Relu ||
+        (step == EpilogueStep::GeluTanh && kind == ProductKind::Matmul))
+      value = (*value.user_begin())->getResult(0);
+  }
   if (value.use_empty() || !llvm::all_of(value.getUses(), [&](OpOperand &read) {
         return questions.readsAnyType(read);
       }))

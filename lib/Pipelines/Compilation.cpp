@@ -304,7 +304,12 @@ static void keepNamesOfArguments(llvm::StringMap<int64_t> &dims,
 }
 
 Outcome Compilation::runPlan() {
-  options.plan.memoryBound = options.cuda;
+  auto target = exec::TargetAttr::get(module->getContext(),
+                                      options.cuda ? exec::Device::Cuda
+                                                   : exec::Device::Cpu);
+  options.plan.memoryBound = target.getMemoryBound();
+  options.plan.fixedEpilogue =
+      target.getEpilogue() == exec::EpilogueForm::Fixed;
   keepNamesOfArguments(options.plan.batchDims, module.get());
   if (options.beforePlan)
     options.beforePlan(module.get());

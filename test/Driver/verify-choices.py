@@ -16,7 +16,7 @@ from kerf_tests import Checks, fresh_folder, kerf
 OUT = fresh_folder(sys.argv[1])
 checks = Checks()
 rng = np.random.default_rng(0)
-ROWS, CLASSES = 2000, 50
+ROWS, CLASSES = 800, 50
 node = helper.make_node
 CHOICES = {  # the nodes behind the scores, and the type and shape of what they choose
     "largest": ([node("ArgMax", ["scores"], ["y"], axis=1, keepdims=0)], TensorProto.INT64, ["batch"]),
@@ -54,7 +54,7 @@ for name in CHOICES:
     result = kerf(*command, "--damage=sums")
     checks.expect(f"{name}: a fault is none of that", result.returncode == 1 and "NOT equal" in result.stdout, result.stdout + result.stderr)
 # It is said, also where some samples alone are compared.
-for flags in ([], ["--reference-seconds=3e-3"]):
+for flags in ([], ["--reference-seconds=1e-3"]):
     result = kerf("verify", OUT / "whole.onnx", f"--dim=batch={ROWS}", "--devices=2", "--precision=bf16", *flags)
     checks.expect(f"said {flags}", result.returncode == 0 and SAID in result.stdout and ("compared: samples" in result.stdout) == bool(flags),
                   result.stdout + result.stderr)

@@ -67,6 +67,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %silu = nn.silu %x : tensor<2x3xf32>
   // CHECK: nn.gelu %{{.*}} : tensor<2x3xf32>
   %18 = nn.gelu %x : tensor<2x3xf32>
+  // CHECK: nn.gelu_gradient %{{.*}}, %{{.*}} {tanh} : tensor<2x3xf32>
+  %slope = nn.gelu_gradient %x, %x {tanh} : tensor<2x3xf32>
   // CHECK: nn.gelu %{{.*}} {tanh} :
   %19 = nn.gelu %x {tanh} : tensor<2x3xf32>
   // CHECK: nn.is_nan %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xi1>

@@ -126,9 +126,13 @@ private:
     case 1:
       return nn::ExpOp::create(builder, loc,
                                Value(nn::TanhOp::create(builder, loc, x)));
-    case 2:
-      return nn::GeluOp::create(builder, loc, x.getType(), x,
-                                pick(2) ? builder.getUnitAttr() : UnitAttr());
+    case 2: {
+      UnitAttr form = pick(2) ? builder.getUnitAttr() : UnitAttr();
+      if (pick(2))
+        return nn::GeluOp::create(builder, loc, x.getType(), x, form);
+      Value dy = nn::TanhOp::create(builder, loc, x);
+      return nn::GeluGradientOp::create(builder, loc, x.getType(), dy, x, form);
+    }
     case 3:
       return nn::ReluOp::create(builder, loc, x);
     case 4:

@@ -158,6 +158,16 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
                                 (1 + std::tanh(std::sqrt(2 / M_PI) *
                                                (x + 0.044715 * x * x * x)))
                           : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  if (auto slope = dyn_cast<nn::GeluGradientOp>(op)) {
+    double scale = slope.getTanh() ? std::sqrt(2 / M_PI) : 1 / std::sqrt(2.0);
+    double cubic = slope.getTanh() ? 0.044715 : 0;
+    double u = scale * (y + cubic * y * y * y);
+    double du = scale * (1 + 3 * cubic * y * y);
+    double bell = slope.getTanh() ? 1 / (std::cosh(u) * std::cosh(u))
+                                  : 2 / std::sqrt(M_PI) * std::exp(-u * u);
+    double f = slope.getTanh() ? std::tanh(u) : std::erf(u);
+    return x * ((1 + f) / 2 + y / 2 * bell * du);
+  }
   if (isa<nn::IsNaNOp>(op))
     return std::isnan(x);
   if (isa<nn::CastOp>(op))

@@ -88,7 +88,7 @@ public:
     return !inlined.contains(op);
   }
   bool canFuse(Ops ops) const override { return !fuse || fuse(ops); }
-  bool takesIn(mlir::Operation *, mlir::OpOperand &read) const override {
+  bool takesIn(Ops, mlir::OpOperand &read) const override {
     return taken.contains(read.getOwner());
   }
   /// Views are looked through.

@@ -231,7 +231,7 @@ void checkCall(const Answers &answers, const Ops &ops,
     SmallVector<OpOperand *> reads = answers.readsOf(op);
     bool isLast = i + 1 == ops.size();
     bool goesOn = reads.size() == 1 && !answers.isApart(*reads[0]) &&
-                  answers.takesIn(ops.front(), *reads[0]);
+                  answers.takesIn(ArrayRef(ops).take_front(i + 1), *reads[0]);
     if (!isLast) {
       ASSERT_TRUE(goesOn);
       ASSERT_EQ(reads[0]->getOwner(), ops[i + 1]);

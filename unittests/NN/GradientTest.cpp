@@ -31,8 +31,8 @@ protected:
   GradientTest() { context.loadDialect<func::FuncDialect, nn::NNDialect>(); }
 
   void forEachCase(llvm::function_ref<void(func::FuncOp)> visit) {
-    for (const char *name : {"unary", "binary", "movement", "contractions",
-                             "rows", "formulas", "indexed"}) {
+    for (const char *name : {"unary", "slopes", "binary", "movement",
+                             "contractions", "rows", "formulas", "indexed"}) {
       auto module = parseSourceFile<ModuleOp>(KERF_TEST_INPUTS "/gradients/" +
                                                   std::string(name) + ".mlir",
                                               &context);

@@ -164,7 +164,7 @@ Operation *RandomOp::select() {
 
 Operation *RandomOp::unary(unsigned turn) {
   Shape x = shape(0, 3);
-  switch (turn % 29) {
+  switch (turn % 30) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -221,6 +221,10 @@ Operation *RandomOp::unary(unsigned turn) {
     return make<nn::AcosOp>(argument(x, -0.8, 0.8));
   case 27:
     return make<nn::SiluOp>(argument(x));
+  case 28: {
+    Value dy = argument(x);
+    return make<nn::GeluGradientOp>(dy, argument(x), flag(chance()));
+  }
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

@@ -54,7 +54,9 @@ def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
     InterfaceMethod<"Which resource limits the op.",
       "::kerf::CostClass", "getCostClass", (ins)>,
     InterfaceMethod<"What the device's library does of the op.",
-      "::kerf::LibraryWork", "getLibraryWork", (ins)>
+      "::kerf::LibraryWork", "getLibraryWork", (ins)>,
+    InterfaceMethod<"What a library can do of the op behind a product.",
+      "::kerf::EpilogueStep", "getEpilogueStep", (ins), [{}], [{ return ::kerf::EpilogueStep::None; }]>
   ];
 }
 

@@ -129,14 +129,31 @@ enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
 /// What libraries have, so that the op is not computed by a kernel.
 enum class LibraryWork {
   None,
-  Epilogue, ///< nothing by itself; behind a product, before that is stored
-  Product,  ///< a call that does elementwise ops behind it
-  Call,     ///< a call that at most widens what it stores
-  Sum,      ///< a call that adds in place to what its result is added to
+  Product, ///< a call that does elementwise ops behind it (EpilogueStep)
+  Call,    ///< a call that at most widens what it stores
+  Sum,     ///< a call that adds in place to what its result is added to
 };
 inline bool isLibraryCall(LibraryWork work) {
-  return work != LibraryWork::None && work != LibraryWork::Epilogue;
+  return work != LibraryWork::None;
 }
+
+/// What some library can do of an op behind a product, before it stores that.
+enum class EpilogueStep {
+  None,
+  Add, ///< of two tensors, or a tensor and a number
+  Sub,
+  Mul,
+  Div,
+  Neg,
+  Normalize, ///< a factor and an addend for each column
+  Relu,
+  Tanh,
+  Sigmoid,
+  Abs,
+  GeluErf,
+  GeluTanh,
+  GeluTanhGradient, ///< operand 0 times that slope at operand 1
+};
 
 /// `work` where libraries have the type: f32 and floats of 16 bits.
 LibraryWork libraryWorkOn(mlir::Type type, LibraryWork work);

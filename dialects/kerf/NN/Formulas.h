@@ -40,6 +40,30 @@ template <typename S> auto geluTanh(S &s, typename S::V x) {
   return s.mul(x, half);
 }
 
+/// P(x) + x p(x) with the distribution P of the normal law and its density p.
+template <typename S> auto geluSlope(S &s, typename S::V x) {
+  auto e = s.erf(s.mul(x, s.number(std::sqrt(0.5))));
+  auto exp = s.exp(s.mul(s.mul(x, x), s.number(-0.5)));
+  auto density = s.mul(exp, s.number(1 / std::sqrt(2 * M_PI)));
+  auto below = s.mul(s.add(e, s.number(1)), s.number(0.5));
+  return s.add(below, s.mul(x, density));
+}
+
+/// With t = tanh(s (x + c x^3)):
+///   1/2 (1 + t) + x/2 (1 - t^2) s (1 + 3 c x^2).
+template <typename S> auto geluTanhSlope(S &s, typename S::V x) {
+  const double scale = std::sqrt(2 / M_PI), cubic = 0.044715;
+  auto one = s.number(1);
+  auto square = s.mul(x, x);
+  auto cube = s.mul(x, s.add(s.mul(square, s.number(cubic)), one));
+  auto t = s.tanh(s.mul(cube, s.number(scale)));
+  auto slope = s.mul(s.add(s.mul(square, s.number(3 * cubic)), one),
+                     s.number(scale / 2));
+  auto below = s.mul(s.add(t, one), s.number(0.5));
+  auto rise = s.mul(s.mul(x, s.sub(one, s.mul(t, t))), slope);
+  return s.add(below, rise);
+}
+
 // The next functions keep their relative accuracy for small results. exp(x) is
 // accurate to a few units in the last place, but exp(x) - 1 near 0 would have
 // no correct digits left. The error that 1 + x makes by rounding is corrected

@@ -45,13 +45,15 @@ def NN_Bool : StaticShapeTensorOf<[I1]>;
 // Every op: no side effects, a sharding rule, a cost.
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
-        DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
+        DeclareOpInterfaceMethods<Kerf_OpCostInterface, ["getEpilogueStep"]>])>;
 
 // Floating-point operations (a multiply-add counts as two) as a C++ expression of
 // `operands` and `results`, the types of an op that need not be built: those of a
-// sharded op are local ones; the kind of work, a CostClass; and what a library
-// does of it, a LibraryWork. Part of an op's `extraClassDefinition`.
-class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::None"> {
+// sharded op are local ones; the kind of work, a CostClass; what a library does
+// of it, a LibraryWork; and what it does of it behind a product, an EpilogueStep.
+// Part of an op's `extraClassDefinition`.
+class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::None",
+              string step = "EpilogueStep::None"> {
   string definition = [{
     int64_t $cppClass::getFlops(
         [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> operands,
@@ -60,6 +62,7 @@ class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::
     }
     ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::}] # work # [{; }
     ::kerf::LibraryWork $cppClass::getLibraryWork() { return }] # library # [{; }
+    ::kerf::EpilogueStep $cppClass::getEpilogueStep() { return }] # step # [{; }
   }];
 }
 
@@ -138,8 +141,8 @@ class NN_Meaning<string elements, string expression> {
 // (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
 // C++ expression (OperandRole.h). `interval` is which values the result may have
 // (Interval.h), a C++ expression of x, the intervals of the operands;
-// `multipliers`, `divisors` and `linearInTime` are those of ShardingRule; `library` is what a
-// library does of the op (LibraryWork).
+// `multipliers`, `divisors` and `linearInTime` are those of ShardingRule; `epilogue` is what a
+// library does of the op behind a product (EpilogueStep), a C++ expression.
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">
@@ -157,7 +160,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
   string multipliers = "{}";
   string divisors = "{}";
   string linearInTime = "false";
-  string library = "None";
+  string epilogue = "EpilogueStep::None";
   string elementwiseDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
@@ -176,7 +179,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
       return }] # role # [{;
     }
   }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost,
-               "::kerf::LibraryWork::" # library>.definition;
+               "::kerf::LibraryWork::None", epilogue>.definition;
   let extraClassDefinition = elementwiseDefinition;
 }
 

@@ -8,12 +8,12 @@ include "kerf/NN/NNBase.td"
 // say: code that computes elements handles them by name.
 
 def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Neg";
   let onElements = "s.neg(x[0])";
   let interval = "-x[0]";
 }
 def NN_AbsOp : NN_UnaryOp<"abs", "|x|", "{}", 1, NN_Tensor, "::kerf::OperandRole::Through", [NN_BorderAtZero]> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Abs";
   let onElements = "s.abs(x[0])";
   let interval = "absolute(x[0])";
 }
@@ -51,12 +51,12 @@ def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float> {
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Tanh";
   let onFloats = "s.tanh(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Sigmoid";
   let onFloats = "s.sigmoid(x[0])";
   let interval = "{0, 1}";
 }
@@ -117,7 +117,7 @@ def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float
   let interval = "x[0] + ::kerf::Interval::within(0.5)";
 }
 def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)", "{}", 1, NN_Tensor, "::kerf::OperandRole::Through", [NN_BorderAtZero]> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Relu";
   let onFloats = "relu(s, x[0])";
   let onIntegers = "s.max(x[0], s.number(0))";
   let interval = "maximum(x[0], ::kerf::Interval::of(0))";
@@ -127,7 +127,7 @@ def NN_NotOp : NN_UnaryOp<"not", "not x, bit by bit", "{}", 1, NN_Integer> {
 }
 
 def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form", "{}", 20, NN_Float> {
-  let library = "Epilogue";
+  let epilogue = "getTanh() ? EpilogueStep::GeluTanh : EpilogueStep::GeluErf";
   let onFloats = "getTanh() ? geluTanh(s, x[0]) : gelu(s, x[0])";
   let arguments = (ins NN_Float:$x, UnitAttr:$tanh);
   let interval = "{-0.2, maximum(x[0], ::kerf::Interval::of(0)).high}";
@@ -139,6 +139,27 @@ def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form"
     %r = nn.gelu %x {tanh} : tensor<2x3xf32>
     ```
   }];
+}
+
+def NN_GeluGradientOp
+    : NN_BinaryOp<"gelu_gradient", "dy gelu'(x)", "{{0}}", 25, 0, NN_Float> {
+  let epilogue = "getTanh() ? EpilogueStep::GeluTanhGradient : EpilogueStep::None";
+  let onFloats = "s.mul(x[0], getTanh() ? geluTanhSlope(s, x[1]) : geluSlope(s, x[1]))";
+  let multipliers = "{1}";
+  let description = [{
+    `dy` times the slope of `nn.gelu` at `x`: `P(x) + x p(x)` with the distribution
+    `P` of the normal law and its density `p`, or with `tanh` the slope of that form:
+    `1/2 (1 + t) + x/2 (1 - t^2) u'` with `t = tanh(u)`, `u = sqrt(2/pi) (x + 0.044715 x^3)`.
+    Libraries have it behind a product.
+
+    ```mlir
+    %r = nn.gelu_gradient %dy, %x {tanh} : tensor<2x3xf32>
+    ```
+
+    C1: operands have one element type and broadcast.
+  }];
+  let arguments = (ins NN_Float:$dy, NN_Float:$x, UnitAttr:$tanh);
+  let assemblyFormat = "$dy `,` $x attr-dict `:` custom<Types>(type($dy), type($x), type($result))";
 }
 
 def NN_IsNaNOp : NN_ElementwiseOp<"is_nan", "{}", 1, NN_Element> {
@@ -214,19 +235,19 @@ def NN_BitcastOp : NN_ElementwiseOp<"bitcast", "{}", 1, [NN_ByElement, NN_Kernel
 
 def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Add";
   let onElements = "s.add(x[0], x[1])";
   let interval = "x[0] + x[1]";
 }
 def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Sub";
   let onElements = "s.sub(x[0], x[1])";
   let interval = "x[0] - x[1]";
 }
 def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Factor"> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Mul";
   let onElements = "s.mul(x[0], x[1])";
   let interval = "getLhs() == getRhs() ? square(x[0]) : x[0] * x[1]";
   let multipliers = "{0, 1}";
@@ -234,7 +255,7 @@ def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
     "quotientLinearGroups(::mlir::getElementTypeOrSelf(getLhs()))", 4, 0, NN_Tensor, "{{1, 1}}",
                            "::kerf::OperandRole::Factor", [NN_Division]> {
-  let library = "Epilogue";
+  let epilogue = "EpilogueStep::Div";
   let onElements = "s.div(x[0], x[1])";
   let interval = "x[0] * reciprocal(x[1])";
   let divisors = "{1}";

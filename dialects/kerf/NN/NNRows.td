@@ -269,7 +269,7 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($mean), type($variance), type($result))
   }];
   let extraClassDefinition = NN_Cost<"Elementwise", "2 * results[0].getNumElements()",
-          "::kerf::LibraryWork::Epilogue">.definition;
+          "::kerf::LibraryWork::None", "EpilogueStep::Normalize">.definition;
 }
 
 def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {

@@ -112,9 +112,10 @@ public:
   virtual bool canStay(mlir::Operation *) const { return true; }
   /// Whether several ops, in block order, can be one kernel.
   virtual bool canFuse(llvm::ArrayRef<mlir::Operation *> ops) const = 0;
-  /// Whether a call may compute `next`, the only reader of its result so far,
-  /// before it stores the result. Asked of calls only.
-  virtual bool takesIn(mlir::Operation *, mlir::OpOperand &) const {
+  /// Whether a call, the first of `ops` with the others behind it, may compute
+  /// the only reader of its result so far, too, before it stores the result.
+  virtual bool takesIn(llvm::ArrayRef<mlir::Operation *>,
+                       mlir::OpOperand &) const {
     return false;
   }
 

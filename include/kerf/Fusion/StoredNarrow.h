@@ -5,8 +5,9 @@
 // relu) is stored in 16 bits and widened where it is read. Lowering writes that
 // into the program, and planning must know how many bytes are held.
 //
-// Both ask here, with answers of their own: which ops are products, sums and
-// activations.
+// Both ask here, with answers of their own: which ops are products, and what
+// stands between ops. Sums and activations are steps of an epilogue
+// (EpilogueStep).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_FUSION_STOREDNARROW_H
@@ -26,15 +27,8 @@ public:
   virtual ProductKind kindOf(mlir::Operation *op) const = 0;
   /// Whether the cast is computed where it stands.
   virtual bool isCast(mlir::Operation *op) const = 0;
-  /// Whether the op adds two values elementwise.
-  virtual bool isSum(mlir::Operation *op) const = 0;
-  /// Whether a call of this kind computes the op, of one number, as well.
-  virtual bool isActivation(mlir::Operation *op, ProductKind kind) const = 0;
   /// Whether the op shows its first operand in another order, type or place.
   virtual bool isMove(mlir::Operation *op) const = 0;
-  /// The gradient of an activation that a matmul computes from `value`, behind
-  /// it; null: there is none.
-  virtual mlir::Value activationGradient(mlir::Value value) const = 0;
   /// Whether the read computes in its own types from what is stored: it is no
   /// collective, no end of the function and no update.
   virtual bool readsAnyType(mlir::OpOperand &read) const = 0;

@@ -71,6 +71,9 @@ struct PlanOptions {
   /// it: calls store products of 16 bits in 16 bits, and kernels compute again
   /// what is cheap.
   bool memoryBound = false;
+  /// Whether libraries have one step of each kind behind a product
+  /// (kerf/Fusion/Epilogue.h), and not any.
+  bool fixedEpilogue = false;
   std::vector<ShardHint> hints;
   SolverKind solver = SolverKind::Auto;
   uint64_t seed = 0;

@@ -2,7 +2,7 @@
 //
 // cuBLASLt may refuse to multiply a product by the derivative of GELU. For that
 // case the package has that as a kernel: dst = dst * gelu'(operand), both
-// dense, the expressions that autodiff would have left.
+// dense.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuCalls.h"
@@ -53,15 +53,9 @@ FailureOr<cuda::GpuLaunch> cuda::emitEpilogue(exec::MatmulOp product,
   Value dy = block->addArgument(tensor, loc),
         x = block->addArgument(tensor, loc);
   builder.setInsertionPointToStart(block);
-  auto gelu =
-      nn::GeluOp::create(builder, loc, tensor, x, builder.getUnitAttr());
-  auto gradient = cast<DifferentiableInterface>(gelu.getOperation())
-                      .buildVectorJacobianProduct(builder, {dy});
-  if (failed(gradient))
-    return failure();
-  exec::YieldOp::create(builder, loc, ValueRange{gradient->front()});
-  if (gelu->use_empty())
-    gelu->erase();
+  Value gradient = nn::GeluGradientOp::create(builder, loc, tensor, dy, x,
+                                              builder.getUnitAttr());
+  exec::YieldOp::create(builder, loc, gradient);
   FailureOr<codegen::KernelPlan> plan = codegen::planOf(kernel);
   if (failed(plan))
     return failure();

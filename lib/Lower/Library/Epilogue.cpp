@@ -6,18 +6,15 @@
 #include "Epilogue.h"
 
 #include "../OpKinds.h"
-#include "GeluGradient.h"
-
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Fusion/Epilogue.h"
 #include "kerf/Fusion/Groups.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
 #include <limits>
@@ -46,7 +43,7 @@ class EpilogueFusion {
 
 public:
   EpilogueFusion(LibraryCall &call, ArrayRef<int64_t> logicalShape)
-      : call(call), logical(logicalShape),
+      : call(call), logical(logicalShape), room(isa<nn::MatmulOp>(call.anchor)),
         isFixed(exec::TargetAttr::of(call.anchor).getEpilogue() ==
                 exec::EpilogueForm::Fixed) {}
 
@@ -75,15 +72,14 @@ private:
     if (isComplete || user->hasAttr(exec::kUpdateMark))
       return false;
     // In a fixed epilogue an addend lies as the result does.
-    if (isFixed && isa<nn::TransposeOp>(user) &&
-        (has(Kind::Add) || has(Kind::Sum)))
+    if (isFixed && isa<nn::TransposeOp>(user) && room.hasAddend())
       return false;
     if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
       pending.push_back(user);
       call.result = user->getResult(0);
       return true;
     }
-    if (fuseGeluGradient()) {
+    if (fuseGeluGradient(user)) {
       fuseNarrowing();
       return isComplete = true;
     }
@@ -101,23 +97,23 @@ private:
   /// In a fixed epilogue: the result multiplied by the derivative of GELU (the
   /// tanh form) at a tensor that lies as the result does, which cuBLASLt does
   /// before it stores it.
-  bool fuseGeluGradient() {
-    if (!exec::TargetAttr::of(call.anchor).getGradientEpilogues() ||
-        !isa<nn::MatmulOp>(call.anchor) || call.bias || !call.postOps.empty() ||
-        !chain.empty() || !pending.empty() || elementOf(call.result).isF16())
+  bool fuseGeluGradient(Operation *user) {
+    auto gradient = dyn_cast<nn::GeluGradientOp>(user);
+    if (!gradient || gradient.getDy() != call.result ||
+        gradient.getType() != call.result.getType() || !chain.empty() ||
+        !pending.empty() || elementOf(call.result).isF16() ||
+        !exec::TargetAttr::of(call.anchor).getGradientEpilogues() ||
+        !takes(gradient.getEpilogueStep(), StepOperand::Whole))
       return false;
-    auto found = findGeluGradient(call.result);
-    if (!found)
-      return false;
-    auto view = operandView(found->x, {});
+    auto view = operandView(gradient.getX(), {});
     if (!view || view->offset != 0 || logical.back() % 8 != 0 ||
         view->strides != denseStrides(logical))
       return false;
-    takeOperandChain(call, found->x, view->base);
-    call.ops.append(found->ops);
+    takeOperandChain(call, gradient.getX(), view->base);
+    call.ops.push_back(gradient);
     call.postOps.push_back(
         {Kind::GeluTanhGradient, std::nullopt, std::nullopt, std::move(view)});
-    call.result = found->result;
+    call.result = gradient.getResult();
     return true;
   }
 
@@ -230,27 +226,14 @@ private:
     return holds(call.anchor, which, condition);
   }
 
-  bool has(Kind kind) const {
-    return llvm::any_of(call.postOps,
-                        [&](const PostOp &op) { return op.kind == kind; });
+  /// Whether the device's library can do this step next.
+  bool takes(EpilogueStep step, StepOperand operand) const {
+    return isFixed ? room.takes(step, operand)
+                   : step != EpilogueStep::GeluTanhGradient;
   }
-
-  /// Whether the device's library can do this op next. cuBLASLt has a factor,
-  /// then a bias, one addend and one activation; cuDNN the same without the
-  /// factor.
-  /// a bias, one addend and one activation; cuDNN the same without the factor.
-  bool takes(Kind kind) const {
-    if (!isFixed)
-      return true;
-    bool matmul = isa<nn::MatmulOp>(call.anchor);
-    if (has(Kind::Relu) || has(Kind::GeluTanh))
-      return false;
-    if (kind == Kind::Linear)
-      return matmul && !call.bias &&
-             (call.postOps.empty() || call.postOps.back().kind == Kind::Linear);
-    if (kind == Kind::Add || kind == Kind::Sum)
-      return !has(Kind::Add) && !has(Kind::Sum);
-    return kind == Kind::Relu || (kind == Kind::GeluTanh && matmul);
+  void use(EpilogueStep step, StepOperand operand) {
+    if (isFixed)
+      room.add(step, operand);
   }
 
   void add(Kind kind, std::optional<double> alpha = std::nullopt,
@@ -295,7 +278,12 @@ private:
     return true;
   }
 
-  bool fuseBinary(Operation *op, Kind kind, bool commutes) {
+  bool fuseBinary(Operation *op, EpilogueStep step) {
+    Kind kind = step == EpilogueStep::Add   ? Kind::Add
+                : step == EpilogueStep::Sub ? Kind::Sub
+                : step == EpilogueStep::Mul ? Kind::Mul
+                                            : Kind::Div;
+    bool commutes = kind == Kind::Add || kind == Kind::Mul;
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
@@ -304,8 +292,7 @@ private:
               op->getResult(0).getType() == self.getType()))
       return false;
     if (auto splat = splatValue(other)) {
-      bool factor = kind == Kind::Mul || (kind == Kind::Div && selfLeft);
-      if (isFixed && (!factor || !takes(Kind::Linear)))
+      if (!takes(step, StepOperand::Number))
         return false;
       bool added = kind == Kind::Add   ? addLinear(1, *splat)
                    : kind == Kind::Sub ? addLinear(selfLeft ? 1 : -1,
@@ -316,6 +303,7 @@ private:
                        : false;
       if (!added)
         return false;
+      use(step, StepOperand::Number);
       takeOperandChain(call, other, Value());
       return true;
     }
@@ -330,8 +318,9 @@ private:
     // A slot that dist.zero zeroed becomes the sum, in place.
     if (isAccumulator(other)) {
       if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
-          !takes(Kind::Sum) || !isa<nn::MatmulOp>(call.anchor))
+          !takes(step, StepOperand::Whole) || !isa<nn::MatmulOp>(call.anchor))
         return false;
+      use(step, StepOperand::Whole);
       call.accumulator = other;
       add(Kind::Sum);
       return true;
@@ -358,9 +347,12 @@ private:
       return false;
     bool bias = kind == Kind::Add && perColumn && !call.bias &&
                 asks(Precondition::BiasComesFirst, call.postOps.empty());
-    if (isFixed && !bias &&
-        !(kind == Kind::Add && takes(Kind::Add) && liesAs(*view, dstDense)))
+    StepOperand operand = bias                      ? StepOperand::PerColumn
+                          : liesAs(*view, dstDense) ? StepOperand::Whole
+                                                    : StepOperand::Other;
+    if (!takes(step, operand))
       return false;
+    use(step, operand);
     takeOperandChain(call, other, view->base);
     if (bias) {
       call.bias = std::move(view);
@@ -371,37 +363,48 @@ private:
   }
 
   bool fuseElementwise(Operation *op) {
-    auto costed = dyn_cast<OpCostInterface>(op);
-    if (!costed || costed.getLibraryWork() != LibraryWork::Epilogue)
-      return false;
+    EpilogueStep step = epilogueStepOf(op);
     auto unary = [&](Kind kind) {
-      if (!takes(kind))
+      if (!takes(step, StepOperand::None))
         return false;
+      use(step, StepOperand::None);
       add(kind);
       return true;
     };
-    return llvm::TypeSwitch<Operation *, bool>(op)
-        .Case<nn::ReluOp>([&](auto) { return unary(Kind::Relu); })
-        .Case<nn::TanhOp>([&](auto) { return unary(Kind::Tanh); })
-        .Case<nn::SigmoidOp>([&](auto) { return unary(Kind::Sigmoid); })
-        .Case<nn::AbsOp>([&](auto) { return unary(Kind::Abs); })
-        .Case<nn::GeluOp>([&](nn::GeluOp gelu) {
-          return unary(gelu.getTanh() ? Kind::GeluTanh : Kind::GeluErf);
-        })
-        .Case<nn::NegOp>([&](auto) {
-          if (!takes(Kind::Linear))
-            return false;
-          return addLinear(-1, 0);
-        })
-        .Case<nn::AddOp>([&](auto) { return fuseBinary(op, Kind::Add, true); })
-        .Case<nn::SubOp>([&](auto) { return fuseBinary(op, Kind::Sub, false); })
-        .Case<nn::MulOp>([&](auto) { return fuseBinary(op, Kind::Mul, true); })
-        .Case<nn::DivOp>([&](auto) { return fuseBinary(op, Kind::Div, false); })
-        .Default([](Operation *) { return false; });
+    switch (step) {
+    case EpilogueStep::None:
+    case EpilogueStep::Normalize: // kerf-fold-batch-norm has left its parts
+    case EpilogueStep::GeluTanhGradient:
+      return false;
+    case EpilogueStep::Relu:
+      return unary(Kind::Relu);
+    case EpilogueStep::Tanh:
+      return unary(Kind::Tanh);
+    case EpilogueStep::Sigmoid:
+      return unary(Kind::Sigmoid);
+    case EpilogueStep::Abs:
+      return unary(Kind::Abs);
+    case EpilogueStep::GeluTanh:
+      return unary(Kind::GeluTanh);
+    case EpilogueStep::GeluErf:
+      return unary(Kind::GeluErf);
+    case EpilogueStep::Neg:
+      if (!takes(step, StepOperand::None) || !addLinear(-1, 0))
+        return false;
+      use(step, StepOperand::None);
+      return true;
+    case EpilogueStep::Add:
+    case EpilogueStep::Sub:
+    case EpilogueStep::Mul:
+    case EpilogueStep::Div:
+      return fuseBinary(op, step);
+    }
+    llvm_unreachable("all steps are handled");
   }
 
   LibraryCall &call;
   Dims logical;
+  FixedEpilogue room;      ///< what is left of it
   bool isFixed;            ///< one step of each kind, in the library's order
   bool isComplete = false; ///< nothing can be behind what was taken in
   /// Shape ops taken in so far, and those waiting for an op that needs them.

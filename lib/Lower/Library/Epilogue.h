@@ -14,7 +14,6 @@ bool isAccumulator(mlir::Value value);
 /// through its users and takes in what the device's library does before it
 /// stores: sets ops, bias, post-ops and `result` of the call. Returns the
 /// reshapes and transposes between the anchor's result and the call's.
-/// reshapes and transposes between the anchor's result and the call's.
 llvm::SmallVector<mlir::Operation *>
 fuseEpilogue(LibraryCall &call, llvm::ArrayRef<int64_t> logicalShape);
 

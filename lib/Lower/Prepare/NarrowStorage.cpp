@@ -10,7 +10,6 @@
 
 #include "kerf/Dist/ReplacingBuilder.h"
 
-#include "../Library/GeluGradient.h"
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
 
@@ -37,19 +36,9 @@ struct Answers : NarrowQuestions {
     auto cast = dyn_cast<nn::CastOp>(op);
     return cast && !isTransferCast(cast);
   }
-  bool isSum(Operation *op) const override { return isa<nn::AddOp>(op); }
-  bool isActivation(Operation *op, ProductKind kind) const override {
-    return isa<nn::ReluOp>(op) ||
-           (isa<nn::GeluOp>(op) && cast<nn::GeluOp>(op).getTanh() &&
-            kind == ProductKind::Matmul);
-  }
   bool isMove(Operation *op) const override {
     return isa<nn::CastOp>(op) || isShapeOp(op) ||
            isa<dist::DistDialect>(op->getDialect());
-  }
-  Value activationGradient(Value value) const override {
-    auto gradient = findGeluGradient(value);
-    return gradient ? gradient->result : Value();
   }
   bool readsAnyType(OpOperand &read) const override {
     Operation *op = read.getOwner();

@@ -33,15 +33,6 @@ LibraryWork kerf::plan::libraryWorkOf(Operation *op) {
   return costed ? costed.getLibraryWork() : LibraryWork::None;
 }
 
-/// Whether the op adds its two operands.
-static bool addsOperands(Operation *op) {
-  auto ruled = dyn_cast<ShardingRuleInterface>(op);
-  return ruled && op->getNumOperands() == 2 &&
-         llvm::any_of(
-             ruled.getShardingRule().linearGroups,
-             [](ArrayRef<unsigned> group) { return group.size() == 2; });
-}
-
 bool kerf::plan::isUpdate(Operation *op) {
   return isa<dist::AccumulateOp>(op) ||
          (op->getNumResults() > 0 &&
@@ -89,8 +80,6 @@ kerf::plan::findConstants(func::FuncOp function,
 }
 
 namespace {
-/// Of the functions of one number that calls compute nothing more is known than
-/// that some call does.
 class Narrow : public NarrowQuestions {
 public:
   explicit Narrow(llvm::function_ref<bool(OpOperand &)> moves) : moves(moves) {}
@@ -106,17 +95,9 @@ public:
   bool isCast(Operation *op) const override {
     return isFloatCast(op) && !moves(op->getOpOperand(0));
   }
-  bool isSum(Operation *op) const override {
-    return libraryWorkOf(op) == LibraryWork::Epilogue && addsOperands(op);
-  }
-  bool isActivation(Operation *op, ProductKind) const override {
-    return libraryWorkOf(op) == LibraryWork::Epilogue &&
-           op->getNumOperands() == 1 && !movesOrCasts(op);
-  }
   bool isMove(Operation *op) const override {
     return movesOrCasts(op) || isa<dist::DistDialect>(op->getDialect());
   }
-  Value activationGradient(Value) const override { return {}; }
   bool readsAnyType(OpOperand &read) const override {
     Operation *op = read.getOwner();
     return isa<OpCostInterface>(op) && !isTerminator(op) &&
@@ -161,8 +142,9 @@ bool FunctionAnswers::mayJoin(Operation *op) const {
   return !isa<dist::AssignOp>(op);
 }
 
-bool FunctionAnswers::takesIn(Operation *anchor, OpOperand &read) const {
-  Operation *next = read.getOwner();
+bool FunctionAnswers::takesIn(ArrayRef<Operation *> ops,
+                              OpOperand &read) const {
+  Operation *anchor = ops.front(), *next = read.getOwner();
   if (function.endsCall(memoryOf(read.get())))
     return false;
   auto bitsOf = [](Value value) {
@@ -183,12 +165,44 @@ bool FunctionAnswers::takesIn(Operation *anchor, OpOperand &read) const {
     return false;
   if (next->getNumOperands() == 1 && movesOrCasts(next))
     return storesMoved(anchor, next);
-  return libraryWorkOf(next) == LibraryWork::Epilogue &&
-         llvm::all_of(next->getOpOperands(),
-                      [&](OpOperand &operand) {
-                        return &operand == &read || isAddend(operand);
-                      }) &&
-         !isSumBehind(anchor, next);
+  return hasStep(ops, read) && !isSumBehind(anchor, next);
+}
+
+bool FunctionAnswers::hasStep(ArrayRef<Operation *> ops,
+                              OpOperand &read) const {
+  Operation *next = read.getOwner();
+  EpilogueStep step = epilogueStepOf(next);
+  StepOperand operand = stepOperandOf(next, read.get());
+  if (step == EpilogueStep::None || operand == StepOperand::Other)
+    return false;
+  if (!function.hasFixedEpilogue)
+    return step != EpilogueStep::GeluTanhGradient;
+  FixedEpilogue epilogue(costClassOf(ops.front()) == CostClass::Matmul);
+  for (auto [before, op] : llvm::zip(ops, ops.drop_front()))
+    if (EpilogueStep own = epilogueStepOf(op); own != EpilogueStep::None)
+      epilogue.add(own, stepOperandOf(op, before->getResult(0)));
+  return epilogue.takes(step, operand);
+}
+
+StepOperand FunctionAnswers::stepOperandOf(Operation *op, Value self) const {
+  auto whole = tensorType(op->getResult(0));
+  StepOperand found = StepOperand::None;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (memoryOf(operand.get()) == memoryOf(self))
+      continue;
+    auto own = tensorType(operand.get());
+    auto source = memoryOf(operand.get()).getDefiningOp<SourceOpInterface>();
+    if (source && source.isUniform())
+      found = StepOperand::Number;
+    else if (own.getNumElements() == whole.getNumElements())
+      found = StepOperand::Whole;
+    else if (whole.getRank() > 0 &&
+             own.getNumElements() == whole.getShape().back())
+      found = StepOperand::PerColumn;
+    else
+      return StepOperand::Other;
+  }
+  return found;
 }
 
 bool FunctionAnswers::isSumBehind(Operation *anchor, Operation *next) const {
@@ -201,7 +215,7 @@ bool FunctionAnswers::isSumBehind(Operation *anchor, Operation *next) const {
 
 bool FunctionAnswers::addsTo(OpOperand &read) const {
   Operation *next = read.getOwner();
-  return addsOperands(next) && read.get().hasOneUse() &&
+  return epilogueStepOf(next) == EpilogueStep::Add && read.get().hasOneUse() &&
          next->getOperand(0) != next->getOperand(1) &&
          next->getOperand(0).getType() == next->getOperand(1).getType();
 }
@@ -216,18 +230,6 @@ bool FunctionAnswers::storesMoved(Operation *anchor, Operation *move) const {
          llvm::any_of(readsOf(move), [&](OpOperand *read) {
            return roleOf(read->getOwner()) == Role::Call;
          });
-}
-
-bool FunctionAnswers::isAddend(OpOperand &operand) const {
-  Operation *maker = makerOf(operand);
-  if (maker && function.isConstant(maker))
-    return true;
-  auto own = tensorType(operand.get());
-  auto whole = tensorType(operand.getOwner()->getResult(0));
-  return own.getNumElements() == whole.getNumElements() ||
-         own.getNumElements() == 1 ||
-         (whole.getRank() > 0 &&
-          own.getNumElements() == whole.getShape().back());
 }
 
 bool FunctionAnswers::canFuse(ArrayRef<Operation *> ops) const {

@@ -16,6 +16,7 @@
 #include "../Stages/Stages.h"
 #include "Views.h"
 
+#include "kerf/Fusion/Epilogue.h"
 #include "kerf/Fusion/Groups.h"
 
 namespace kerf::plan {
@@ -66,6 +67,8 @@ struct FunctionQuestions {
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
   /// Whether kernels compute again what is cheap (ComputedTwice.h).
   bool computesTwice = false;
+  /// Whether libraries have one step of each kind behind a product.
+  bool hasFixedEpilogue = false;
 };
 
 /// Planning's answers about the ops of one function.
@@ -80,7 +83,8 @@ public:
   /// computations on parameters alone (a folded normalization) go into its
   /// operands. It may store more than 16 bits of a product, but it does not
   /// round a value that it has computed.
-  bool takesIn(mlir::Operation *anchor, mlir::OpOperand &read) const override;
+  bool takesIn(llvm::ArrayRef<mlir::Operation *> ops,
+               mlir::OpOperand &read) const override;
   bool canFuse(llvm::ArrayRef<mlir::Operation *> ops) const override;
   /// The same where nobody else reads some of them, copies.
   bool canFuse(llvm::ArrayRef<mlir::Operation *> ops,
@@ -103,8 +107,11 @@ private:
   /// or slice behind it) would: a matrix product writes rows in any order, and
   /// parts of rows if a product reads them; a convolution writes whole images.
   bool storesMoved(mlir::Operation *anchor, mlir::Operation *move) const;
-  /// Whether a library reads it element by element, or one for each column.
-  bool isAddend(mlir::OpOperand &operand) const;
+  /// Whether the library has the step of `read`'s owner, behind those of `ops`.
+  bool hasStep(llvm::ArrayRef<mlir::Operation *> ops,
+               mlir::OpOperand &read) const;
+  /// What the step of `op` reads beside `self`.
+  StepOperand stepOperandOf(mlir::Operation *op, mlir::Value self) const;
   int64_t numPartsOf(mlir::Operation *op) const;
   /// Of the memory that the op makes, or sees.
   void collectReads(mlir::Operation *op,

@@ -141,7 +141,8 @@ void StageMemory::formGroups() {
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        elements, bytes, graph.isMemoryBound()});
+                        elements, bytes, graph.isMemoryBound(),
+                        graph.hasFixedEpilogue()});
   }
 }
 

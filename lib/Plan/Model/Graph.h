@@ -239,6 +239,7 @@ public:
   int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
   /// As PlanOptions has it.
   bool isMemoryBound() const { return options.memoryBound; }
+  bool hasFixedEpilogue() const { return options.fixedEpilogue; }
 
   /// The solution with the layouts of a given plan (PriceGiven.h); none if a
   /// node has no such choice.

@@ -36,7 +36,7 @@ def dense(t):
 
 
 # Ops that write one type where operands and result have one.
-SAME_TYPES = """neg abs sign exp log sqrt rsqrt reciprocal erf tanh sigmoid sin cos floor ceil round relu not gelu
+SAME_TYPES = """neg abs sign exp log sqrt rsqrt reciprocal erf tanh sigmoid sin cos floor ceil round relu not gelu gelu_gradient
     add sub mul div mod rem pow max min and or xor equal less less_equal softmax log_softmax lrn""".split()
 
 
@@ -369,6 +369,11 @@ transposed("conv_transpose_2d", (2, 3, 4, 2), (2, 3, 3, 2), [6, 8], [2, 2], [1, 
 transposed("conv_transpose_groups", (1, 3, 3, 4), (4, 1, 2, 3), [4, 7], [1, 2], [0, 0], [0, 0], [1, 1], 2)
 transposed("conv_transpose_dilations", (1, 3, 2, 2), (2, 1, 2, 2), [7, 5], [2, 1], [0, 0], [0, 0], [2, 3])
 transposed("conv_transpose_3d", (1, 2, 2, 3, 2), (2, 1, 2, 2, 2), [4, 3, 5], [2, 1, 2], [0, 0, 1], [0, 0, 0], [1, 1, 1])
+
+files["slopes"] = []
+for form, words in (("none", ""), ("tanh", "{tanh}")):
+    case(f"gelu_gradient_{form}", "gelu_gradient", [(4, 5), (4, 5)],
+         lambda dy, x, form=form: torch.ops.aten.gelu_backward(dy, x, approximate=form), words)
 
 here = os.path.dirname(os.path.abspath(__file__))
 for name, cases in files.items():

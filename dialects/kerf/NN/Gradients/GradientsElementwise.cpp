@@ -153,30 +153,35 @@ KERF_UNARY(AtanhOp, wide(b, dy, getX(), [&](Value g, Value x) {
              return b.div(g, b.mul(b.sub(1, x), b.add(x, 1)));
            }))
 
-/// d gelu = P(x) + x p(x) with the distribution P of the normal law and its
-/// density p.
-static Value geluSlope(GradientBuilder &b, Value x) {
-  Value erf = b.make<ErfOp>(b.mul(x, M_SQRT1_2));
-  Value density =
-      b.mul(b.exp(b.mul(b.square(x), -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
-  return b.add(b.mul(b.add(erf, 1), 0.5), b.mul(x, density));
-}
+KERF_UNARY(GeluOp, b.make<GeluGradientOp>(dy, getX(), getTanhAttr()))
 
-/// With t = tanh(s (x + c x^3)):
-///   1/2 (1 + t) + x/2 (1 - t^2) s (1 + 3 c x^2).
-static Value geluTanhSlope(GradientBuilder &b, Value x) {
+/// The second derivative of GELU: p(x) (2 - x^2); of the tanh form
+/// (1 - t^2) (u' + x (u''/2 - t u'^2)), t = tanh(u), u = s (x + c x^3).
+static Value geluCurve(GradientBuilder &b, Value x, bool hasTanh) {
   const double scale = M_2_SQRTPI * M_SQRT1_2, cubic = 0.044715;
   Value square = b.square(x);
+  if (!hasTanh)
+    return b.mul(b.mul(b.exp(b.mul(square, -0.5)), scale / 2),
+                 b.sub(2, square));
   Value inner = b.mul(b.mul(x, b.add(b.mul(square, cubic), 1)), scale);
   Value t = b.make<TanhOp>(inner);
-  Value slope = b.mul(b.add(b.mul(square, 3 * cubic), 1), scale / 2);
-  return b.add(b.mul(b.add(t, 1), 0.5),
-               b.mul(b.mul(x, b.sub(1, b.square(t))), slope));
+  Value slope = b.mul(b.add(b.mul(square, 3 * cubic), 1), scale);
+  Value bend = b.sub(b.mul(x, 3 * cubic * scale), b.mul(t, b.square(slope)));
+  return b.mul(b.sub(1, b.square(t)), b.add(slope, b.mul(x, bend)));
 }
 
-KERF_UNARY(GeluOp, wide(b, dy, getX(), [&](Value g, Value x) {
-             return b.mul(g, getTanh() ? geluTanhSlope(b, x) : geluSlope(b, x));
-           }))
+KERF_VJP(GeluGradientOp) {
+  return elementwise(
+      getOperation(), builder, resultGradients[0],
+      {[&](GradientBuilder &b, Value g) {
+         return b.make<GeluGradientOp>(g, getX(), getTanhAttr());
+       },
+       [&](GradientBuilder &b, Value g) {
+         return wide(b, b.mul(g, getDy()), getX(), [&](Value g, Value x) {
+           return b.mul(g, geluCurve(b, x, getTanh()));
+         });
+       }});
+}
 
 KERF_VJP(CastOp) {
   // A cast to integers or to a type of 8 bits and less has no gradient.

@@ -196,12 +196,18 @@ int64_t AttentionOp::getFlops(TensorTypes operands, TensorTypes) {
 CostClass AttentionOp::getCostClass() { return CostClass::Matmul; }
 LibraryWork AttentionOp::getLibraryWork() { return LibraryWork::Call; }
 
+EpilogueStep AttentionOp::getEpilogueStep() { return EpilogueStep::None; }
+
 int64_t AttentionGradientOp::getFlops(TensorTypes operands, TensorTypes) {
   int64_t d = operands[0].getDimSize(3), e = operands[2].getDimSize(3);
   return pairs(operands, getCausal()) * (6 * d + 4 * e + 14);
 }
 CostClass AttentionGradientOp::getCostClass() { return CostClass::Matmul; }
 LibraryWork AttentionGradientOp::getLibraryWork() { return LibraryWork::Call; }
+
+EpilogueStep AttentionGradientOp::getEpilogueStep() {
+  return EpilogueStep::None;
+}
 
 //===----------------------------------------------------------------------===//
 // Gradient
