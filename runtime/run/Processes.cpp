@@ -10,6 +10,7 @@
 #include "../comm/tcp/Socket.h"
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
+#include "kerf/rt/stop.h"
 
 #include <algorithm>
 #include <csignal>
@@ -27,6 +28,7 @@ using namespace kerf::rt;
 namespace {
 // Global, since a signal handler has no other access.
 volatile std::sig_atomic_t launcherSignal = 0, launcherSignals = 0;
+StopRequests launcherRequests;
 
 struct Child {
   pid_t pid = -1;
@@ -174,7 +176,7 @@ int kerf::rt::runProcesses(int32_t count, const std::function<int()> &body,
     struct sigaction action = {}, oldInt, oldTerm;
     action.sa_handler = [](int number) {
       launcherSignal = number;
-      launcherSignals = launcherSignals + 1;
+      launcherSignals = launcherSignals + launcherRequests.isNew();
     };
     launcherSignals = 0;
     ::sigaction(SIGINT, &action, &oldInt);

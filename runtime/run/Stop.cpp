@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <unistd.h>
 
 using namespace kerf::rt;
@@ -11,9 +12,22 @@ using namespace kerf::rt;
 // A signal handler can only reach what is global.
 static StopScope *volatile current = nullptr;
 
+/// Nobody presses Ctrl-C twice in so short a time.
+static constexpr int64_t kOneRequestMilliseconds = 200;
+
+bool StopRequests::isNew() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t time = int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+  bool isSame = last >= 0 && time - last < kOneRequestMilliseconds;
+  if (!isSame)
+    last = time;
+  return !isSame;
+}
+
 void StopScope::handle(int signal, siginfo_t *info, void *) {
   StopScope *scope = current;
-  if (!scope)
+  if (!scope || !scope->requests.isNew())
     return;
   bool isHandedOn = info->si_code == SI_USER && info->si_pid == ::getppid();
   auto &count = isHandedOn ? scope->handedOn : scope->direct;

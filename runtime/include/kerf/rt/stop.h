@@ -2,14 +2,28 @@
 #ifndef KERF_RT_STOP_H
 #define KERF_RT_STOP_H
 
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 
 namespace kerf::rt {
 
+/// Tells a request to stop from what is sent again for the same one: `timeout`
+/// and others signal a process and its group, some microseconds apart.
+class StopRequests {
+public:
+  /// Called in a signal handler: whether it is another request.
+  bool isNew();
+
+private:
+  std::atomic<int64_t> last = -1; ///< milliseconds
+};
+
 /// While one lives, the first SIGINT (and SIGTERM) is told; a second one has
-/// the effect that it had before. A launcher of processes hands on what it
-/// gets, which a terminal has sent to all of them as well: what the parent
-/// sends is counted apart. Scopes may be nested: the inner one is told.
+/// the effect that it had before, unless it is the same request. A launcher of
+/// processes hands on what it gets, which a terminal has sent to all of them as
+/// well: what the parent sends is counted apart. Scopes may be nested: the
+/// inner one is told.
 class StopScope {
 public:
   /// Called in a signal handler, with the signal.
@@ -29,6 +43,7 @@ private:
 
   Told told;
   bool termination;
+  StopRequests requests;
   volatile std::sig_atomic_t direct = 0, handedOn = 0;
   struct sigaction oldInt = {}, oldTerm = {};
   StopScope *outer;
