@@ -13,7 +13,10 @@
 
 #include "kerf/Import/State.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
+#include <utility>
 
 using namespace kerf;
 using namespace kerf::onnx_import;
@@ -50,7 +53,17 @@ static std::string inputsWith(const std::string &dim,
 }
 
 namespace {
-/// The model with another size of one dimension.
+using Sizes = decltype(ImportOptions::dims);
+
+/// "a=1, b=2".
+static std::string textOf(const Sizes &sizes) {
+  std::string text;
+  for (const auto &[name, size] : sizes)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  return text;
+}
+
+/// The model with other sizes.
 class Trials {
 public:
   Trials(MLIRContext &context, StringRef path, const ImportOptions &options,
@@ -84,11 +97,42 @@ public:
     return taken;
   }
 
+  /// Other sizes of as few dimensions as possible, with which the model is
+  /// taken: the next multiples of a power of two, as a model has them that
+  /// halves its images and doubles them again. Empty: none are known.
+  Sizes mendingSizes() const {
+    for (int64_t multiple : {2, 4, 8, 16, 32, 64}) {
+      Sizes sizes = options.dims;
+      for (auto &entry : sizes)
+        entry.second = llvm::alignTo(entry.second, multiple);
+      if (!areTaken(sizes))
+        continue;
+      Sizes mending;
+      for (const auto &[name, size] : options.dims) {
+        int64_t other = std::exchange(sizes[name], size);
+        if (other == size || areTaken(sizes))
+          continue;
+        sizes[name] = other;
+        mending[name] = other;
+      }
+      return mending;
+    }
+    return {};
+  }
+
 private:
   void run(const std::string &name, int64_t size, ImportReport &report) const {
     ImportOptions changed = options;
     changed.dims[name] = size;
     (void)Importer(context, changed, report).run(path);
+  }
+
+  bool areTaken(const Sizes &sizes) const {
+    ImportOptions changed = options;
+    changed.dims = sizes;
+    ImportReport report;
+    (void)Importer(context, changed, report).run(path);
+    return report.exitCode() == 0;
   }
 
   MLIRContext &context;
@@ -105,7 +149,7 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
   if (!first)
     return;
   Trials trials(context, path, options, *first);
-  std::string sizes;
+  Sizes sizes;
   std::vector<std::string> tooLarge;
   std::vector<ImportReport> others;
   for (const auto &[name, size] : options.dims) {
@@ -113,19 +157,25 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
     if (!trials.changesWith(name, size > 1 ? size - 1 : size + 1, other))
       continue;
     others.push_back(std::move(other));
-    std::string text = name + "=" + std::to_string(size);
-    sizes += (sizes.empty() ? "" : ", ") + text;
+    sizes[name] = size;
     if (int64_t last = trials.lastTaken(name))
-      tooLarge.push_back(text + " of " + inputsWith(name, report) +
-                         " is too large: the model takes " + name + "=" +
-                         std::to_string(last) + " and not " +
-                         std::to_string(last + 1) +
-                         ", as if a table had so many rows (of positions, "
-                         "say)");
+      tooLarge.push_back(
+          textOf({{name, size}}) + " of " + inputsWith(name, report) +
+          " is too large: the model takes " + name + "=" +
+          std::to_string(last) + " and not " + std::to_string(last + 1) +
+          ", as if a table had so many rows (of positions, "
+          "say)");
   }
   // An error of usage has said that another size mends it.
   if (sizes.empty() || (first->isOfSizes && tooLarge.empty()))
     return;
+  // What changes the text of the error need not be what it comes of.
+  Sizes mending = tooLarge.empty() ? trials.mendingSizes() : Sizes();
+  if (!mending.empty()) {
+    sizes.clear();
+    for (const auto &entry : mending)
+      sizes[entry.first] = options.dims.at(entry.first);
+  }
   // With a size that is taken nothing is wrong. Else what reads differently
   // with another size is of the sizes as well.
   auto isConsequence = [&](const ImportIssue &issue) {
@@ -149,12 +199,17 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
     first->kind = ImportIssue::Kind::Usage;
     notes.insert(notes.end(), tooLarge.begin(), tooLarge.end());
   } else {
-    notes.push_back("it depends on sizes that were given: " + sizes);
-    notes.push_back("the sizes contradict each other, or one is fixed by the "
-                    "export, which is then the only one: give that one, or "
-                    "export the model again with the dimension open in inputs "
-                    "and outputs (torch.onnx.export: dynamic_axes, or "
-                    "dynamic_shapes with dynamo=True)");
+    notes.push_back("it depends on sizes that were given: " + textOf(sizes));
+    notes.push_back(
+        !mending.empty()
+            ? "the model takes, for example, " + textOf(mending) +
+                  " with the others as they are (images that are "
+                  "halved and doubled again must divide)"
+            : "the sizes contradict each other, or one is fixed by the "
+              "export, which is then the only one: give that one, or "
+              "export the model again with the dimension open in inputs "
+              "and outputs (torch.onnx.export: dynamic_axes, or "
+              "dynamic_shapes with dynamo=True)");
   }
   if (numRest > 0)
     notes.push_back(std::to_string(numRest) +

@@ -35,6 +35,11 @@ void StopScope::handle(int signal, siginfo_t *info, void *) {
   int direct = scope->direct, handedOn = scope->handedOn;
   if (std::max(direct, handedOn) == 1)
     return scope->told(signal);
+  passOn(signal);
+}
+
+void StopScope::passOn(int signal) {
+  StopScope *scope = current;
   ::sigaction(signal, signal == SIGINT ? &scope->oldInt : &scope->oldTerm,
               nullptr);
   current = scope->outer; // whose handler this may be as well
@@ -81,7 +86,7 @@ StopNote::StopNote(const char *text)
               write("\n");
             }
             errno = saved;
-            ::raise(signal); // the second one
+            StopScope::passOn(signal);
           },
           StopScope::Takes()) {
   noteText = text;

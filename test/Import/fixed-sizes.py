@@ -59,6 +59,15 @@ for name, path, said in (("too large", large, r"large.onnx:add: operands .* do n
                    r"\(of positions, say\)\nnote: 1 error at another node comes of the same\n$"
         checks.expect(f"{name}: {command[0]}", result.returncode == 2 and re.match(expected, result.stderr), result.stderr)
     checks.expect(f"{name}: what is taken", kerf("plan", path, "--dim=batch=4,seq=32", "--devices=2").returncode == 0)
+# Images that are halved and doubled again: the size that is to blame is named, though the batch is in the text of the error, too.
+twice = [helper.make_node("Conv", ["x", "w"], ["half"], "half", strides=[2, 2], pads=[1, 1, 1, 1]),
+         helper.make_node("Conv", ["half", "w"], ["quarter"], "quarter", strides=[2, 2], pads=[1, 1, 1, 1]),
+         helper.make_node("ConvTranspose", ["quarter", "v"], ["up"], "up", strides=[2, 2]), node("Concat", "half", "up", axis=1)]
+images = model("images", ["batch", 3, "h", "w0"], twice, ["batch", 6, "i", "j"], w=np.ones((3, 3, 3, 3), np.float32), v=np.ones((3, 3, 2, 2), np.float32))
+for sizes, blamed, taken in (("h=18,w0=28", "h=18", "h=20"), ("h=19,w0=26", "w0=26", "w0=28"), ("h=1,w0=1", "h=1, w0=1", "h=4, w0=4")):
+    expect_error(checks, f"images, {sizes}", ["plan", images, f"--dim=batch=2,{sizes}", "--devices=2"], 3,
+                 [rf"node: operands .* differ outside dimension 1\nnote: it depends on sizes that were given: {blamed}\nnote: the model takes, for "
+                  rf"example, {taken} with the others as they are "])
 # Of the sizes that were exported all are taken.
 for name, path, dims in (("output", output, "batch=4"), ("reshape", reshape, "batch=4,seq=6"), ("positions", positions, "batch=4,seq=6")):
     result = kerf("plan", path, f"--dim={dims}", "--devices=2")

@@ -35,6 +35,8 @@ public:
   };
   StopScope(Told told, Takes takes);
   ~StopScope();
+  /// Of one that is told: the signal has the effect that it had before.
+  static void passOn(int signal);
   StopScope(const StopScope &) = delete;
   StopScope &operator=(const StopScope &) = delete;
 
