@@ -204,33 +204,53 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("last_batch", state.keepLast ? "keep" : "drop");
 }
 
-/// Where `name` is "STATE/PARAMETER" of one of the parameters: what that means.
-static std::string stateHint(const std::string &name,
-                             const std::set<std::string> &parameters) {
+/// Whether a name is "STATE/PARAMETER" of one of `names`.
+static bool isStateOf(const std::string &name,
+                      const std::set<std::string> &names) {
   size_t slash = name.find('/');
-  return slash != std::string::npos && parameters.count(name.substr(slash + 1))
-             ? ": a state of another optimizer (option optimizer)"
-             : "";
+  return slash != std::string::npos && names.count(name.substr(slash + 1));
+}
+
+/// What makes a tensor be in one of two runs alone: a state that the other
+/// keeps of nothing is another optimizer's, all else is what is trained.
+static std::string whyAlone(const std::string &name,
+                            const std::set<std::string> &own,
+                            const std::set<std::string> &others) {
+  std::string state = name.substr(0, name.find('/') + 1);
+  bool isKnown =
+      std::any_of(others.begin(), others.end(), [&](const auto &each) {
+        return each.compare(0, state.size(), state) == 0;
+      });
+  return isStateOf(name, own) && !isKnown
+             ? ": a state of another optimizer (option optimizer): to go on "
+               "with this one, train the model that the run has written "
+               "(option output), without option resume and with another "
+               "folder as option checkpoint-dir"
+             : ": another option frozen or option trainable than before trains "
+               "other parameters";
 }
 
 static void checkTensors(const std::string &path, const Safetensors &file,
                          const Weights &weights) {
-  std::set<std::string> names;
+  std::set<std::string> names, found;
   for (const Weights::Parameter &p : weights.parameters())
     names.insert(p.name);
+  for (auto &[name, tensor] : file.all())
+    found.insert(name);
   for (const Weights::Parameter &p : weights.parameters()) {
     const Safetensors::Tensor *tensor = file.find(p.name);
     if (!tensor)
-      foreign(path, "it has no \"" + p.name + "\"" + stateHint(p.name, names));
+      foreign(path,
+              "it has no \"" + p.name + "\"" + whyAlone(p.name, names, found));
     if (tensor->dtype != p.dtype || tensor->shape != p.shape)
       foreign(path, cat("\"", p.name, "\" is ", kerf_dtype_name(tensor->dtype),
                         " ", shapeString(tensor->shape), ", this run has ",
                         kerf_dtype_name(p.dtype), " ", shapeString(p.shape)));
   }
-  for (auto &[name, tensor] : file.all())
+  for (const std::string &name : found)
     if (!names.count(name))
       foreign(path, "it has \"" + name + "\", which this run does not have" +
-                        stateHint(name, names));
+                        whyAlone(name, found, names));
 }
 
 /// Steps, epochs and batches of a run that has been at this place.
@@ -311,8 +331,9 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
                             : path + ": is damaged: " + error.message);
       continue;
     }
-    checkTensors(path, file, weights);
+    // First: of another model, names that differ have no other reason.
     checkFacts(path, file.metadata(), state, weights);
+    checkTensors(path, file, weights);
     if (found.lossScale.has_value() != state.lossScale.has_value())
       foreign(path, found.lossScale ? "it has a scale of the loss, this run is "
                                       "not in float16"

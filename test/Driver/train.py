@@ -179,6 +179,26 @@ checks.expect("other rules", re.search(r"^note: not as before in this run: learn
 clipped = train("rules", flags=[*ruled[:1], "--steps=9", "--clip-norm=0.5", "--resume"])
 checks.expect("a norm beside", re.search(r"^note: not as before in this run: clip norm is 0.5, was off; learning rate is ", clipped.stderr, re.M), clipped.stderr)
 
+# Another optimizer goes on where its states are the same; else the refusal says how to go on, and so it does of other
+# parameters.
+kinds = [f"--checkpoint-dir={OUT / 'kinds'}"]
+train("kinds", flags=[*kinds, "--steps=2"])
+USUAL = "adamw,lr=0.01,wd=0.01"
+for name, optimizer, more, said in (
+        ("other states", "sgd,lr=0.01,momentum=0.9", [], "a state of another optimizer (--optimizer): to go on with this one, train the model that "
+         "the run has written (-o), without --resume and with another folder as --checkpoint-dir"),
+        ("no states", "sgd,lr=0.01", [], "a state of another optimizer (--optimizer)"),
+        ("fewer parameters", USUAL, [f"--frozen={first.name}"], "another --frozen or --trainable than before trains other parameters"),
+        ("fewer and others", "sgd,lr=0.01", [f"--frozen={first.name}"], "a state of another optimizer (--optimizer)")):
+    other = train("kinds", optimizer=optimizer, flags=[*kinds, "--steps=4", "--resume", *more], expect=2)
+    checks.expect(name, said in other.stderr, other.stderr)
+alike = train("kinds", optimizer="adam,lr=0.01", flags=[*kinds, "--steps=4", "--resume"])
+checks.expect("the same states", "not as before in this run: optimizer is adam," in alike.stderr, alike.stderr)
+frozen = [f"--checkpoint-dir={OUT / 'kinds-frozen'}"]
+train("kinds", flags=[*frozen, "--steps=2", f"--frozen={first.name}"])
+more = train("kinds", flags=[*frozen, "--steps=4", "--resume"], expect=2)
+checks.expect("more parameters", f'it has no "{first.name}": another --frozen or --trainable' in more.stderr, more.stderr)
+
 # An array that no input asks for may be anything.
 np.savez(OUT / "more.npz", names=np.array(["cat", "dog"]), **dict(np.load(MLP / "data.npz")))
 checks.expect("an array of text beside", train("more", data=OUT / "more.npz", flags=["--steps=2"]).losses
