@@ -10,6 +10,7 @@
 
 #include "../base/Seconds.h"
 #include "../base/Types.h"
+#include "Figures.h"
 #include "JobCommand.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Format/State.h"
@@ -267,18 +268,10 @@ private:
     std::fflush(out);
   }
 
-  static std::string number(double seconds) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.3g", seconds);
-    return text;
-  }
-
   static std::string rate(int64_t count, double seconds) {
-    char text[96];
-    std::snprintf(text, sizeof(text), "%lld tokens in %s s, %.4g tokens/s",
-                  static_cast<long long>(count), number(seconds).c_str(),
-                  seconds > 0 ? static_cast<double>(count) / seconds : 0.0);
-    return text;
+    return cat(count, " tokens in ", threeDigits(seconds), " s, ",
+               threeDigits(seconds > 0 ? double(count) / seconds : 0.0),
+               " tokens/s");
   }
 
   void report() {
@@ -293,7 +286,7 @@ private:
     else if (!options.quiet)
       say(err,
           "prefill " + rate(given, prefillSeconds) +
-              (switchSeconds > 0 ? "\nswitch  " + number(switchSeconds) +
+              (switchSeconds > 0 ? "\nswitch  " + threeDigits(switchSeconds) +
                                        " s, from the prompt's program to that "
                                        "of one token"
                                  : "") +

@@ -17,6 +17,7 @@
 #include "AtomicFile.h"
 #include "BadIndex.h"
 #include "Convert.h"
+#include "Figures.h"
 #include "JobCommand.h"
 #include "OpenSizes.h"
 
@@ -418,11 +419,8 @@ std::string Runner::timesLine() {
   int64_t samples, tokens;
   countSamples(samples, tokens);
   auto rate = [&](int64_t count, const char *what) {
-    char text[64];
-    std::snprintf(text, sizeof(text), "; %.4g %s/s",
-                  static_cast<double>(count) / median, what);
     if (count > 0)
-      line += text;
+      line += cat("; ", threeDigits(double(count) / median), " ", what, "/s");
   };
   rate(samples, "samples");
   rate(tokens, "tokens");

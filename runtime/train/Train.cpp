@@ -6,6 +6,9 @@
 #include "Checkpoints.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
+
+#include "../run/Figures.h"
+
 #include "kerf/Format/Schemas.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/run.h"
@@ -108,6 +111,8 @@ void Trainer::printSummary() {
         {"samples", state.samples},
         {"batch_size", state.batch},
         {"ranks", kerf_package_num_ranks(package)},
+        {"mesh",
+         ordered_json::parse(takeJson(kerf_session_statistics)).at("mesh")},
         {"seconds_per_step", real(seconds)},
         {"read_seconds", real(readSeconds)},
         {"bytes_per_rank", std::max<int64_t>(0, bytesPerRank)}};
@@ -130,10 +135,11 @@ void Trainer::printSummary() {
   if (firstLossStep > firstStep + 1)
     first += cat(" (of step ", firstLossStep, ", the first with a finite one)");
   std::fprintf(out,
-               "trained %lld %s: loss %s -> %s, %.4g ms per step%s, %s sent "
+               "trained %lld %s: loss %s -> %s, %s ms per step%s, %s sent "
                "per rank and step%s\n",
                static_cast<long long>(done), done == 1 ? "step" : "steps",
-               first.c_str(), sixDigits(lastLoss).c_str(), seconds * 1e3,
+               first.c_str(), sixDigits(lastLoss).c_str(),
+               threeDigits(seconds * 1e3).c_str(),
                done > 1 ? " (mean without the first)" : "",
                sizeText(bytesPerRank).c_str(),
                skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",

@@ -29,6 +29,10 @@ checks.expect("ended", process.returncode == 130 and done and int(done[1]) > 1, 
 shown = re.search(r"^(\d+) steps: median .*, least .* samples/s$", out, re.M)
 checks.expect("the times so far", done and shown and shown[1] == done[1] and out.startswith("logits: "), out)
 checks.expect("the report", (OUT / "ended.json").exists() and done and json.loads((OUT / "ended.json").read_text())["repeat"] == int(done[1]))
+# Rates have three digits and no exponent, however many samples there are in a second.
+out = kerf("run", MODELS / "mlp/model.onnx", "--dim=batch=65536", "--seed=1", "--threads=1", "--repeat=3").stdout
+rate = re.search(r"; (\d{1,3}(?:,\d{3})+) samples/s$", out, re.M)
+checks.expect("a large rate", rate and re.fullmatch("[1-9]\\d{0,2}0*", rate[1].replace(",", "")), out)
 
 # Ended before its first step a run says so: while it is compiled, and as a package that is being opened.
 def interrupted(name, command, begun):

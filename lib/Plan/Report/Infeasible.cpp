@@ -26,35 +26,36 @@ std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
+/// Also where the last are zeros, as other figures have them.
+static std::string threeDigits(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(value < 9.995   ? "%.2f"
+                                                 : value < 99.95 ? "%.1f"
+                                                                 : "%.0f",
+                                                 value);
+  return text;
+}
+
 static std::string shortBytes(int64_t bytes) {
   constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
   auto scaled = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
   for (; scaled >= 999.5 && unit + 1 < std::size(kUnits); ++unit)
     scaled /= 1024;
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format(scaled < 9.995   ? "%.2f "
-                                                 : scaled < 99.95 ? "%.1f "
-                                                                  : "%.0f ",
-                                                 scaled)
-                                 << kUnits[unit];
-  return text;
+  return threeDigits(scaled) + " " + kUnits[unit];
 }
 
 std::string kerf::plan::atLeast(Objective objective, double bound) {
   std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << "costs at least ";
   if (objective == Objective::Time)
-    stream << (bound >= 1      ? llvm::format("%.3g s", bound)
-               : bound >= 1e-3 ? llvm::format("%.3g ms", bound * 1e3)
-                               : llvm::format("%.3g us", bound * 1e6));
+    text = bound >= 1      ? threeDigits(bound) + " s"
+           : bound >= 1e-3 ? threeDigits(bound * 1e3) + " ms"
+                           : threeDigits(bound * 1e6) + " us";
   else if (bound < 1024)
-    stream << llvm::format("%.0f bytes", bound);
+    llvm::raw_string_ostream(text) << llvm::format("%.0f bytes", bound);
   else
-    stream << shortBytes(static_cast<int64_t>(std::min(bound, 9e18)));
-  stream << ", more than another";
-  return text;
+    text = shortBytes(static_cast<int64_t>(std::min(bound, 9e18)));
+  return "costs at least " + text + ", more than another";
 }
 
 std::string kerf::plan::bytesText(int64_t bytes) {
