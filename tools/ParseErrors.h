@@ -125,8 +125,55 @@ inline std::string meantFlags(const std::string &flag,
   return longer.front().empty() ? "" : ", did you mean " + text + "?";
 }
 
+/// What to do with "b=2" in "--input a=1 b=2", of which the flag takes one
+/// value: give the flag again, or put a comma between them; empty: `argument`
+/// does not follow a flag so.
+inline std::string anotherValue(const std::vector<const CLI::Option *> &options,
+                                const std::vector<std::string> &arguments,
+                                const std::string &argument) {
+  auto isAssignment = [](const std::string &text) {
+    return text.compare(0, 1, "-") != 0 && text.find('=') != text.npos &&
+           text.find('=') > 0;
+  };
+  auto at = std::find(arguments.begin(), arguments.end(), argument);
+  if (at == arguments.end() || !isAssignment(argument))
+    return "";
+  // Back over what was taken and what follows it.
+  auto begin = at;
+  while (begin != arguments.begin() && begin[-1].compare(0, 1, "-") != 0)
+    --begin;
+  if (begin == arguments.begin())
+    return "";
+  std::string flag = begin[-1].substr(0, begin[-1].find('='));
+  if (flag.size() < begin[-1].size())
+    --begin;
+  auto option = std::find_if(options.begin(), options.end(), [&](auto *each) {
+    return flag.compare(0, 2, "--") == 0 && each->check_lname(flag.substr(2));
+  });
+  if (option == options.end() || (*option)->get_items_expected_max() == 0)
+    return "";
+  if (flag == "--dim")
+    return ": several sizes have commas between them, as in "
+           "--dim=batch=2,seq=4";
+  if (flag == "--optimizer" || flag == "--loss")
+    return ": what follows an optimizer's or a loss's name is behind a comma, "
+           "as in --optimizer=adamw,lr=0.001";
+  std::string first = *begin;
+  if (first.compare(0, 1, "-") == 0)
+    first = first.substr(flag.size() + 1);
+  if ((*option)->get_expected_max() > 1)
+    return ": each has its own " + flag + ", as in " + flag + " " + first +
+           " " + flag + " " + argument;
+  return isAssignment(first) || flag == "--learning-rate"
+             ? ": values of " + flag + " have commas between them, as in " +
+                   flag + "=" + first + "," + argument
+             : "";
+}
+
 /// The first argument that neither `app` nor its command takes; empty: none.
-inline std::string unknownArgument(const CLI::App &app) {
+inline std::string unknownArgument(const CLI::App &app,
+                                   const std::vector<std::string> &arguments) {
+  std::vector<const CLI::Option *> options = app.get_options();
   std::vector<std::string> names, rest = app.remaining(/*recurse=*/false);
   auto addNames = [&](const CLI::App &each) {
     for (const CLI::Option *option : each.get_options())
@@ -136,6 +183,8 @@ inline std::string unknownArgument(const CLI::App &app) {
   addNames(app);
   for (const CLI::App *sub : app.get_subcommands()) {
     addNames(*sub);
+    for (const CLI::Option *option : sub->get_options())
+      options.push_back(option);
     for (const std::string &text : sub->remaining(/*recurse=*/false))
       rest.push_back(text);
   }
@@ -150,6 +199,9 @@ inline std::string unknownArgument(const CLI::App &app) {
           option->check_lname(flag.substr(2)) &&
           !std::count(names.begin(), names.end(), flag.substr(2)))
         owners += (owners.empty() ? "" : ", ") + sub->get_name();
+  if (std::string own = anotherValue(options, arguments, rest.front());
+      !own.empty())
+    return "unknown argument " + rest.front() + own;
   if (std::string own = ownWordFor(rest.front(), names); !own.empty())
     return "unknown argument " + rest.front() + own;
   if (!owners.empty())
@@ -260,10 +312,31 @@ inline std::string inOwnWords(const std::string &message) {
   return found.str(1) + ": '" + found.str(2) + "', expected " + names;
 }
 
+/// "model is required" as other messages say that something is missing.
+inline std::string whatIsMissing(const CLI::App &app,
+                                 const std::string &message) {
+  static const std::vector<std::pair<std::string, const char *>> examples = {
+      {"document", "plan.json"},
+      {"model", "model.onnx"},
+      {"package", "model.kerf"}};
+  for (const auto &[name, example] : examples) {
+    if (message != name + " is required")
+      continue;
+    std::string command = app.get_name();
+    for (const CLI::App *sub : app.get_subcommands())
+      command += " " + sub->get_name();
+    return name + " is missing, expected as " + command +
+           (command.empty() ? "" : " ") + example;
+  }
+  return message;
+}
+
 /// One line.
 inline std::string describeParseError(const CLI::App &app,
-                                      const CLI::ParseError &error) {
-  std::string message = unknownArgument(app);
+                                      const CLI::ParseError &error, int argc,
+                                      const char *const *argv) {
+  std::string message = unknownArgument(
+      app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   bool isAboutFlags = dynamic_cast<const CLI::RequiredError *>(&error) ||
                       dynamic_cast<const CLI::ExtrasError *>(&error);
   if (message.empty() || !isAboutFlags)
@@ -271,7 +344,7 @@ inline std::string describeParseError(const CLI::App &app,
   for (char &c : message)
     if (c == '\n')
       c = ' ';
-  return inOwnWords(message);
+  return whatIsMissing(app, inOwnWords(message));
 }
 
 } // namespace kerf::tool

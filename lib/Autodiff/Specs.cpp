@@ -150,12 +150,19 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   }
   StringRef name = text.take_front(open).trim();
   const LossRule *rule = findLoss(name);
-  if (!rule)
-    return wrong("option loss: unknown loss '" + name + "', " +
-                 meantOrAny(name, llvm::map_to_vector(lossRules(),
-                                                      [](const LossRule &each) {
-                                                        return each.name;
-                                                      })));
+  if (!rule) {
+    std::string meant = meantOrAny(
+        name, llvm::map_to_vector(
+                  lossRules(), [](const LossRule &each) { return each.name; }));
+    // Written as a function is, of nothing.
+    if (!name.empty() && text.drop_front(open + 1).ltrim().starts_with(")"))
+      meant += (meant.back() == '?' ? " An" : "; an") +
+               (" output of the model that is its loss is trained by its name "
+                "alone: option loss=" +
+                name)
+                   .str();
+    return wrong("option loss: unknown loss '" + name + "', " + meant);
+  }
   spec.name = name.str();
   for (const NumberOption &option : rule->options)
     spec.options[option.key.str()] = option.usual;

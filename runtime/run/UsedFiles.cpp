@@ -289,8 +289,13 @@ std::string UsedFiles::check() const {
       why = whyNoFolder(use.path);
       break;
     }
+    // Nothing was begun: whoever asked can do what is missing.
+    const std::string_view missing = "\" does not exist";
+    bool isMissing =
+        why.size() > missing.size() &&
+        why.compare(why.size() - missing.size(), missing.size(), missing) == 0;
     if (!why.empty())
-      return use.path + ": " + why;
+      return use.path + ": " + why + (isMissing ? ": make it first" : "");
   }
   return "";
 }

@@ -53,6 +53,10 @@ for op, loss in (("Sigmoid", "bce_with_logits(y,t)"), ("Softmax", "cross_entropy
     checks.expect(f"{loss} of {op}", result.returncode == 0 and said == (op != "LogSoftmax"), result.stderr)
 for word, meant in (("bce", "bce_with_logits"), ("mse_loss", "mse"), ("l1_loss", "l1")):
     expect_error(checks, word, ["plan", OUT / "ends.onnx", "--train", f"--loss={word}(y,t)", "--optimizer=sgd"], 2, [f"unknown loss '{word}', did you mean '{meant}'"])
+# An output that is the loss is no function of others.
+for word, said in (("loss", "expected cross_entropy, .*; an"), ("mse_loss", "did you mean 'mse'\\? An")):
+    expect_error(checks, f"{word} of nothing", ["plan", OUT / "ends.onnx", "--train", f"--loss={word}()", "--optimizer=sgd"], 2,
+                 [f"unknown loss '{word}', {said} output of the model that is its loss is trained by its name alone: --loss={word}\n"])
 
 # A plan of a step is none of inference, whatever else it is.
 made = kerf(*STEP, "--devices=2", "--precision=bf16", "-o", OUT / "step.json", "-q")

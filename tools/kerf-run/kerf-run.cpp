@@ -58,13 +58,14 @@ static bool isOfCompilation(const std::string &flag) {
 /// What is wrong with the command line; a flag of compilation is refused as
 /// `kerf run` refuses it for a package.
 static std::string whatIsWrong(const CLI::App &app, const std::string &package,
-                               const CLI::ParseError &error) {
+                               const CLI::ParseError &error, int argc,
+                               const char *const *argv) {
   std::vector<std::string> unknown = app.remaining();
   std::string flag = unknown.empty()
                          ? ""
                          : unknown.front().substr(0, unknown.front().find('='));
   if (!isOfCompilation(flag))
-    return kerf::tool::describeParseError(app, error);
+    return kerf::tool::describeParseError(app, error, argc, argv);
   // Of "--devices cpu:4 out.kerf" the value was taken for the package.
   std::error_code ignored;
   bool isThere = std::filesystem::is_directory(package, ignored);
@@ -142,8 +143,8 @@ int main(int argc, char **argv) {
     if (error.get_exit_code() == 0)
       leave(app.exit(error)); // --help, --version
     kerf::rt::say(stderr, "error: " +
-                              kerf::rt::printable(
-                                  whatIsWrong(app, options.package, error)) +
+                              kerf::rt::printable(whatIsWrong(
+                                  app, options.package, error, argc, argv)) +
                               "\n");
     leave(2);
   }

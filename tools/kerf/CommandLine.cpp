@@ -89,7 +89,7 @@ static std::vector<std::string> planFlagsOf(const CLI::App &command,
                       name == "--devices" || name == "--machine" ||
                       (name == "--seed" && options.solver != "random");
     if (option->count() == 0 || option->get_positional() || isFoundOut ||
-        (group != "Model" && group != "Planning") ||
+        (group != "Model" && group != "Planning" && group != "Training") ||
         !plan.get_option_no_throw(name))
       continue;
     if (option->get_items_expected_max() == 0)
@@ -353,7 +353,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     parse(app, argc, argv);
     if ((command == run || command == generate) && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options, command == run);
-    if (command == run || command == generate)
+    if (command == run || command == generate || command == train)
       options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                       *app.get_subcommand("plan"), options);
     options.plansAlone = command == plan;
@@ -385,9 +385,10 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     bool isUnknown = argc > 1 && *argv[1] && argv[1][0] != '-' && !hasCommand;
     if (error.get_exit_code() == 0 && !isUnknown)
       return app.exit(error); // --help, --version
-    std::string message = isUnknown  ? unknownCommand(app, argv[1])
-                          : argc < 2 ? missingCommand(app)
-                                     : describeParseError(app, error);
+    std::string message = isUnknown ? unknownCommand(app, argv[1])
+                          : argc < 2
+                              ? missingCommand(app)
+                              : describeParseError(app, error, argc, argv);
     std::string reads;
     if (hasCommand && argv[1] == std::string("report") &&
         !dynamic_cast<const CLI::ExcludesError *>(&error))

@@ -42,10 +42,12 @@ static std::string shellWord(const std::string &text) {
 /// printed as it is.
 static std::string planCommand(const Options &options,
                                const std::string &folder) {
-  if (!options.machine.empty() &&
+  if (!options.machine.empty() && !folder.empty() &&
       llvm::StringRef(options.machine).starts_with(folder))
     return "";
   std::string text = "kerf plan " + shellWord(options.model);
+  if (options.train)
+    text += " --train";
   auto add = [&](const std::string &flag) { text += " " + shellWord(flag); };
   for (const std::string &dim :
        options.cacheLength ? options.givenDims : options.dims)
@@ -60,6 +62,22 @@ static std::string planCommand(const Options &options,
   for (const std::string &flag : options.planFlags)
     add(flag);
   return rt::printable(text) == text ? text : "";
+}
+
+std::string kerf::tool::runsAs(const Options &options,
+                               const Compilation &compilation,
+                               const std::string &folder, bool wasStopped) {
+  Devices devices = parseDevices(options.devices);
+  if (devices.count < 2)
+    return "";
+  // Another search would not stop where this one was told to.
+  std::string again =
+      wasStopped || options.deadline > 0 ? "" : planCommand(options, folder);
+  const llvm::json::Object &plan = compilation.getPlanJson();
+  return "runs on " + std::to_string(devices.count) +
+         (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
+         meshText(plan.getObject("mesh")) +
+         (again.empty() ? "" : "; " + again + " shows this plan");
 }
 
 void kerf::tool::compileInto(const std::string &package,
@@ -89,19 +107,10 @@ void kerf::tool::compileInto(const std::string &package,
   require(compilation, compilation.runPackage(package, further));
   progress.finish();
   printNotes(compilation, options);
-  const llvm::json::Object *plan = &compilation.getPlanJson();
-  Devices devices = parseDevices(options.devices);
-  // Another search would not stop where this one was told to.
-  std::string again = progress.wasStopped() || options.deadline > 0
-                          ? ""
-                          : planCommand(options, folder);
-  if (!options.quiet && devices.count > 1)
-    rt::say(
-        stderr,
-        "note: runs on " + std::to_string(devices.count) +
-            (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
-            meshText(plan->getObject("mesh")) +
-            (again.empty() ? "" : "; " + again + " shows this plan") + "\n");
+  std::string text =
+      runsAs(options, compilation, folder, progress.wasStopped());
+  if (!options.quiet && !text.empty())
+    rt::say(stderr, "note: " + text + "\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {

@@ -25,6 +25,22 @@ static int64_t parseInteger(const std::string &text, const std::string &what) {
 /// More are a typo.
 static constexpr int64_t kMaxDevices = 65536;
 
+/// What was meant by "gpu:4" or "nvidia:4": four GPUs, or one by its number.
+static std::string meantGpus(const std::string &kind, const std::string &rest) {
+  std::string lower = llvm::StringRef(kind).lower();
+  int64_t count = 0;
+  bool isNumber = !llvm::StringRef(rest).getAsInteger(10, count);
+  if (lower != "gpu" && lower != "gpus" && lower != "nvidia" && lower != "cuda")
+    return "";
+  if (!isNumber || count < 1 || count > kMaxDevices)
+    return ": GPUs are cuda:0-3, by their numbers";
+  if (count == 1)
+    return ": one GPU is cuda:0, the one of number 1 is cuda:1";
+  std::string number = std::to_string(count);
+  return ": " + number + " GPUs are cuda:0-" + std::to_string(count - 1) +
+         ", the one of number " + number + " is cuda:" + number;
+}
+
 Devices kerf::tool::parseDevices(const std::string &text) {
   Devices devices;
   auto number = [&](const std::string &digits) {
@@ -45,7 +61,7 @@ Devices kerf::tool::parseDevices(const std::string &text) {
   if (devices.kind != "cpu" && devices.kind != "cuda")
     throw Failure{kUsage,
                   "--devices: unknown kind '" + devices.kind +
-                      "', expected cpu or cuda",
+                      "', expected cpu or cuda" + meantGpus(devices.kind, rest),
                   {}};
   if (devices.kind == "cuda") {
     size_t dash = rest.find('-');

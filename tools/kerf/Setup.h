@@ -101,6 +101,12 @@ private:
 void compileInto(const std::string &package, const std::string &folder,
                  Options &options, bool alone);
 
+/// "runs on 2 ranks of this CPU as x=2", with the command that shows the plan;
+/// empty: on one device. `folder`: of files that are not kept, or empty.
+/// `wasStopped`: the search was, which no other would be.
+std::string runsAs(const Options &options, const Compilation &compilation,
+                   const std::string &folder, bool wasStopped);
+
 /// Runs `body` as this process's part of the job that mpirun, torchrun or srun
 /// has started; without one the scope is empty. Sets --devices to the size of
 /// the job. A failure on rank 0 ends all processes with its message and exit

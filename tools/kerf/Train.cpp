@@ -398,6 +398,10 @@ static void package(const Options &options, const std::string &path,
   llvm::append_range(
       loop->notes, describeTrained(compilation.getTraining(), options.verbose));
   llvm::append_range(loop->notes, notesOf(compilation, options));
+  if (std::string text =
+          runsAs(options, compilation, /*folder=*/"", progress.wasStopped());
+      !text.empty())
+    loop->notes.push_back(std::move(text));
   // What is noted on the plan is not why data are refused.
   for (const auto &notes :
        {compilation.getImportReport().notes, compilation.getTraining().notes})
