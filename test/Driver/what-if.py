@@ -146,6 +146,9 @@ while time.monotonic() < end and "note: planning" not in (OUT / "stderr").read_t
     time.sleep(0.05)
 process.send_signal(signal.SIGINT)
 code, text = process.wait(timeout=300), (OUT / "stdout").read_text()
+# The row that was known at once is noted before what takes long is.
+said = re.findall(r"^note: (as asked|planning)\b", (OUT / "stderr").read_text(), re.M)
+checks.expect("an early row in a long table", said[:2] == ["as asked", "planning"], (OUT / "stderr").read_text())
 checks.expect("interrupted", code == 130 and re.search(r"^  as asked +x=2 .*%$", text, re.M) and re.search(r"^  memory=400KiB +- .*planning was ended", text, re.M),
               f"{code} {text} {(OUT / 'stderr').read_text()}")
 checks.finish()

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,6 +68,9 @@ struct Options {
   std::string explain;     ///< an op, by its name
   std::vector<std::string> whatIf;
   std::string row; ///< of them, for whoever waits
+  /// Lines that somebody who waits is to see by now, called now and then from
+  /// another thread while a compilation runs; null: there are none.
+  std::function<std::string()> meanwhile;
   std::string machine, mesh, planFile;
   std::vector<std::string> shards;
   std::string solver = "auto", costModel = "ring", objective = "time";

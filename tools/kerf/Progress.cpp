@@ -35,7 +35,7 @@ double kerf::tool::secondsToNote(const Options &options) {
 Progress::Progress(const Options &options, CompilationOptions &compile)
     : isVolume(options.objective == "volume"),
       hasDeadline(options.deadline > 0), row(rt::printable(options.row)),
-      noteAfterSeconds(options.noteAfter) {
+      meanwhile(options.meanwhile), noteAfterSeconds(options.noteAfter) {
   // mpirun's signals are the job's.
   if (rt::insideJob() && !::isatty(2))
     return;
@@ -146,6 +146,16 @@ std::string Progress::line(double seconds) const {
   return text;
 }
 
+void Progress::sayMeanwhile() {
+  std::string lines = meanwhile ? meanwhile() : "";
+  if (lines.empty())
+    return;
+  if (isShown)
+    std::fputs("\r\033[K", stderr);
+  isShown = false;
+  rt::say(stderr, lines);
+}
+
 void Progress::show() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!isOver) {
@@ -153,6 +163,8 @@ void Progress::show() {
     double seconds = std::chrono::duration<double>(
                          std::chrono::steady_clock::now() - started)
                          .count();
+    if (!isOver)
+      sayMeanwhile();
     if (isOver || phase.empty() || seconds < kShownAfter)
       continue;
     std::fputs(("\r\033[K" + line(seconds)).c_str(), stderr);
@@ -171,6 +183,8 @@ void Progress::note() {
                          .count();
     if (seconds < noteAfterSeconds)
       next = noteAfterSeconds; // a phase that began just now
+    if (!isOver)
+      sayMeanwhile();
     if (isOver || phase.empty() || seconds < next)
       continue;
     const char *limit = phase == "plan" && !hasDeadline && !searchStopped

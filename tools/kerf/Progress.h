@@ -51,9 +51,12 @@ private:
   void show();
   void note();
   std::string line(double seconds) const;
+  /// Prints what else is known by now.
+  void sayMeanwhile();
 
   bool isVolume, hasDeadline;
-  std::string row; ///< of --what-if
+  std::string row;                        ///< of --what-if
+  std::function<std::string()> meanwhile; ///< rows of it that are known
   double noteAfterSeconds;
   std::unique_ptr<rt::StopScope> interrupt;     ///< while a plan is searched
   bool stopped = false, explainStopped = false; ///< by Ctrl-C

@@ -485,17 +485,20 @@ int kerf::tool::planWhatIf(const Options &options) {
   cases.insert(cases.begin(), Case{"", options});
   std::vector<Answer> answers;
   answers.reserve(cases.size());
-  // Where the table takes long, each row is noted as soon as it is known.
+  // Where the table takes long, each row is noted as soon as it is known, also
+  // those that were before it took long: while the next is planned.
   auto begin = std::chrono::steady_clock::now();
   size_t noted = 0;
-  auto noteRows = [&] {
+  auto rowsToNote = [&]() -> std::string {
     std::chrono::duration<double> passed =
         std::chrono::steady_clock::now() - begin;
     bool isLast = answers.size() == cases.size(); // the table follows
     if (options.quiet || isLast || passed.count() < secondsToNote(options))
-      return;
+      return "";
+    std::string lines;
     for (; noted < answers.size(); ++noted)
-      rt::say(stderr, "note: " + rt::printable(lineOf(answers[noted])) + "\n");
+      lines += "note: " + rt::printable(lineOf(answers[noted])) + "\n";
+    return lines;
   };
   const Answer &asked = answers.emplace_back(planCase(cases.front()));
   auto writeAsked = [&] {
@@ -510,7 +513,8 @@ int kerf::tool::planWhatIf(const Options &options) {
       one.options.row = llvm::formatv("row {0} of {1} ({2})", number,
                                       cases.size() - 1, one.text)
                             .str();
-      noteRows();
+      one.options.meanwhile = rowsToNote;
+      rt::say(stderr, rowsToNote());
       answers.push_back(planCase(one));
     }
   shareAmongLimits(cases, answers);
