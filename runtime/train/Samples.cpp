@@ -37,11 +37,13 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
       continue;
     std::vector<char> stored(static_cast<size_t>(column.sampleBytes()));
     std::vector<int64_t> labels(static_cast<size_t>(column.elements));
+    bool anyCounts = false;
     for (int64_t i = 0; i < samples.count; ++i) {
       column.read(i, stored.data());
       widen(stored.data(), reinterpret_cast<char *>(labels.data()),
             column.elements);
-      for (int64_t label : labels)
+      for (int64_t label : labels) {
+        anyCounts |= !loss.ignores || label != loss.ignoreIndex;
         if ((label < 0 || label >= loss.classes) &&
             !(loss.ignores && label == loss.ignoreIndex))
           throw Error(KERF_INVALID_ARGUMENT,
@@ -50,6 +52,11 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
                           loss.ignores
                               ? cat(" or ", loss.ignoreIndex, " (ignored)")
                               : std::string()));
+      }
     }
+    if (!anyCounts && samples.count > 0 && loss.hasClasses())
+      throw Error(KERF_INVALID_ARGUMENT,
+                  cat(path, ": no label counts: all of \"", column.name,
+                      "\" are ", loss.ignoreIndex, " (ignore_index)"));
   }
 }

@@ -328,7 +328,26 @@ std::string Trainer::sampleOf(const std::string &failure,
   return "";
 }
 
+/// Whether a tensor of labels has none that the loss counts.
+static bool allAreIgnored(const std::vector<char> &labels, kerf_dtype_t dtype,
+                          int64_t ignoreIndex) {
+  ConvertFn widen = exactConversion(dtype, KERF_I64);
+  if (!widen || !isInteger(dtype) || labels.empty())
+    return false;
+  std::vector<int64_t> values(labels.size() /
+                              static_cast<size_t>(dtypeSize(dtype)));
+  widen(labels.data(), reinterpret_cast<char *>(values.data()),
+        static_cast<int64_t>(values.size()));
+  return std::all_of(values.begin(), values.end(),
+                     [&](int64_t value) { return value == ignoreIndex; });
+}
+
 std::string Trainer::notFiniteIn(const Batch &batch) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].isLabels && batches.ignores && options.loss.classes > 0 &&
+        allAreIgnored(batch.tensors[i], inputs[i].dtype, batches.ignoreIndex))
+      return cat("; no label of the batch counts: all of \"", inputs[i].name,
+                 "\" are ", batches.ignoreIndex, " (ignore_index)");
   for (size_t i = 0; i < inputs.size(); ++i) {
     ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
     if (!widen || isInteger(inputs[i].dtype))

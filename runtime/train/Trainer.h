@@ -53,7 +53,8 @@ private:
   /// Text to add to the error of a step: if an index was out of range, which
   /// sample of the batch has it in an input; empty if none has it.
   std::string sampleOf(const std::string &failure, const Batch &batch) const;
-  /// "; sample 3 of D.npz has nan in "x"": the first that is not finite.
+  /// "; sample 3 of D.npz has nan in "x"": the first that is not finite; or
+  /// that no label counts.
   std::string notFiniteIn(const Batch &batch) const;
   void evaluate();
   void checkpoint();

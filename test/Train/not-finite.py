@@ -82,5 +82,14 @@ result = kerf(*command("one", "--on-nan=skip", f"--log={OUT / 'late.jsonl'}", "-
 second = [json.loads(line)["loss"] for line in (OUT / "late.jsonl").read_text().splitlines()][1]
 checks.expect("the first loss is of step 2", f"loss {second:.6g} (of step 2, the first with a finite one) -> " in result.stdout, result.stdout + result.stderr)
 summary = json.loads(kerf(*command("one", "--on-nan=skip", "--no-output", "--json")).stdout)
+# A mean over no label is no number: a batch, or all data, of labels that are ignored.
+ignored = dict(np.load(MLP / "data.npz"))
+for name, rows, code, said in (("a batch", slice(32, 48), 5, 'step 3: the loss is nan; no label of the batch counts: all of "labels" are -100 (ignore_index), nothing'),
+                               ("all", slice(None), 2, 'none.npz: no label counts: all of "labels" are -100 (ignore_index)')):
+    ignored["labels"] = ignored["labels"].copy()
+    ignored["labels"][rows] = -100
+    np.savez(OUT / "none.npz", **ignored)
+    result = kerf(*(argument if not str(argument).startswith("--data=") else f"--data={OUT / 'none.npz'}" for argument in command("one", "--no-output")))
+    checks.expect(f"ignored labels of {name}", result.returncode == code and said in result.stderr, result.stderr)
 checks.expect("in JSON, too", np.isclose(summary["first_loss"], second, rtol=1e-5), [summary, second])
 checks.finish()
