@@ -3,6 +3,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import json
 import sys
 
 sys.path.insert(0, sys.argv[2])
@@ -49,6 +50,17 @@ for name, nodes, said, form in (
     extra = {"training": [numpy_helper.from_array(np.array(True), "t")], "rows": [numpy_helper.from_array(np.array([6, 2]), "open")]}.get(name, [])
     expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
                  [f"{said}.* is not supported", f"note: .*{form}"])
+# One in training form may be trained, and is looked at as training has it; the sizes may be open. With --as-inference it has no Dropout.
+DROPS = helper.make_graph([node("MatMul", ["x", "w"], ["h"]), node("Dropout", ["h", "", "t"], ["y"], name="d")], "drops",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+                          [numpy_helper.from_array(np.array(True), "t"), numpy_helper.from_array(np.ones((6, 4), np.float32), "w")])
+onnx.save(helper.make_model(DROPS, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "drops.onnx")
+for flags in ([], ["--dim=batch=8"], ["--dim=batch=8", "--as-inference"]):
+    looked = kerf("inspect", OUT / "drops.onnx", "--json", *flags)
+    found = json.loads(looked.stdout or "{}")
+    checks.expect(f"a look at training form {flags}", looked.returncode == 0 and found["unsupported"] == [] and found["parameters"]["elements"] == 24
+                  and ("note: the model was exported in training form, and is counted as training has it" in looked.stderr) == ("--as-inference" not in flags),
+                  looked.stdout + looked.stderr)
 # What reads across a dimension whose size is computed: the node says which, and who made it.
 ONES = numpy_helper.from_array(np.ones(6, np.float32), "ones")
 for name, last, said in (

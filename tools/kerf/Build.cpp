@@ -10,8 +10,12 @@
 #include "Sizes.h"
 #include "Trained.h"
 
+#include "kerf/rt/printable.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <memory>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -40,7 +44,9 @@ static void requireFaultless(ImportReport report) {
 
 /// Parameters do not depend on the sizes that are open: any will do for which
 /// the model can be imported.
-static void countParameters(const Options &options, ImportReport &report) {
+static void countParameters(const Options &options,
+                            ImportOptions::TrainingForms forms,
+                            ImportReport &report) {
   bool isOpen = !report.issues.empty();
   for (const ImportIssue &issue : report.issues)
     isOpen &= issue.kind == ImportIssue::Kind::OpenSize;
@@ -50,7 +56,9 @@ static void countParameters(const Options &options, ImportReport &report) {
     Options bound = options;
     for (const std::string &dim : report.unboundDims)
       bound.dims.push_back(dim + "=" + std::to_string(size));
-    Compilation compilation(shapesAlone(bound));
+    CompilationOptions compile = shapesAlone(bound);
+    compile.import.trainingForms = forms;
+    Compilation compilation(std::move(compile));
     bool isFine = compilation.runImport() == Outcome::Fine;
     const ImportReport &counted = compilation.getImportReport();
     // What is no operator of Kerf's is none of any size.
@@ -69,13 +77,43 @@ static void countParameters(const Options &options, ImportReport &report) {
   }
 }
 
+namespace {
+/// A model that was imported to be looked at.
+struct Look {
+  Look(const Options &options, CompilationOptions compile) {
+    auto forms = compile.import.trainingForms;
+    progress = std::make_unique<Progress>(options, compile);
+    compilation = std::make_unique<Compilation>(std::move(compile));
+    outcome = compilation->runImport();
+    report = compilation->getImportReport();
+    countParameters(options, forms, report);
+  }
+  std::unique_ptr<Progress> progress; ///< outlives the compilation
+  std::unique_ptr<Compilation> compilation;
+  Outcome outcome = Outcome::Fine;
+  ImportReport report;
+};
+} // namespace
+
 int kerf::tool::inspect(const Options &options) {
-  CompilationOptions compile = shapesAlone(options);
-  Progress progress(options, compile);
-  Compilation compilation(std::move(compile));
-  Outcome outcome = compilation.runImport();
-  ImportReport report = compilation.getImportReport();
-  countParameters(options, report);
+  auto look = std::make_unique<Look>(options, shapesAlone(options));
+  bool isOfTraining = false;
+  if (!look->report.unsupported.empty() && !options.asInference) {
+    // What may be trained as it is may be looked at so. There is one line of
+    // progress at a time.
+    look->progress.reset();
+    CompilationOptions compile = shapesAlone(options);
+    compile.import.trainingForms = ImportOptions::TrainingForms::Keep;
+    auto trained = std::make_unique<Look>(options, std::move(compile));
+    isOfTraining = trained->report.unsupported.empty() &&
+                   (trained->outcome == Outcome::Fine ||
+                    !trained->report.unboundDims.empty());
+    if (isOfTraining)
+      look = std::move(trained);
+  }
+  Compilation &compilation = *look->compilation;
+  const ImportReport &report = look->report;
+  Outcome outcome = look->outcome;
   // The report has facts even if the model is refused.
   bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
                   !report.operatorCounts.empty();
@@ -90,6 +128,11 @@ int kerf::tool::inspect(const Options &options) {
     }
   }
   llvm::outs().flush();
+  if (isOfTraining)
+    rt::say(stderr, "note: the model was exported in training form, and is "
+                    "counted as training has it: kerf train takes it so; to "
+                    "run it, --as-inference takes it as what it is in "
+                    "inference\n");
   if (report.unboundDims.empty())
     require(compilation, outcome);
   requireFaultless(report);
