@@ -66,6 +66,14 @@ time = json.loads(stats.read_text())["time"]
 parts = time["compute_seconds"] + time["exposed_communication_seconds"]
 checks.expect("compute and wait are parts of the step", parts <= 1.1 * time["step_seconds"], time)
 
+# Stages that wait are no communication in a plan, and wait for communication in a run: beside each other both are one row.
+def rows_of(first, second):
+    return re.findall(r"^  (exposed communication|neither \(.*?\)|communication, waiting stages)  ", kerf("report", first, "--diff", second).stdout, re.M)
+
+
+checks.expect("a plan and its run", rows_of(plan, stats) == rows_of(stats, plan) == ["communication, waiting stages"], kerf("report", plan, "--diff", stats).stdout)
+checks.expect("two runs", "exposed communication" in rows_of(stats, stats), rows_of(stats, stats))
+
 once = kerf("run", model, *CUT, "--seed=1", "-q", "--stats", stats)
 shown = kerf("report", stats)
 checks.expect("one step", once.returncode == 0 and "means, of the slowest" in shown.stdout, once.stderr + shown.stdout)

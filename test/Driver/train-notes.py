@@ -27,7 +27,10 @@ def notes(model, *flags):
     lines = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
     checks.expect("what is trained", ("-q" in flags) == (not lines) and ("-q" in flags or lines[0].startswith("note: trains ")),
                   result.stderr)
-    return lines[1:]
+    # So is which cut was taken.
+    cut = [line for line in lines if line.startswith("note: runs on ")]
+    checks.expect("the cut", len(cut) == (any("--devices" in str(flag) for flag in flags) and "-q" not in flags), result.stderr)
+    return [line for line in lines[1:] if line not in cut]
 
 
 DP4 = ("--devices=cpu:4", "--mesh=dp=4")
@@ -98,6 +101,22 @@ model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.arange(1, 9
 onnx.save(model, OUT / "learned.onnx")
 learned = notes(OUT / "learned.onnx", "--batch-size=16")
 checks.expect("learned", learned == [], str(learned))
+
+# A range of names is one of all that lies between its ends: what has the same names but another rank may be there.
+between = onnx.ModelProto()
+between.CopyFrom(model)
+CALLED = {"layers.1.weight": "layers.2.weight", "layers.2.weight": "layers.4.weight", "val_9": "layers.3.weight"}
+for tensor in between.graph.initializer:
+    tensor.name = CALLED.get(tensor.name, tensor.name)
+for node in between.graph.node:
+    node.input[:] = [CALLED.get(name, name) for name in node.input]
+del between.graph.value_info[:]
+onnx.save(between, OUT / "between.onnx")
+shown = kerf("train", OUT / "between.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=16",
+             f"--data={MLP / 'data.npz'}", "--threads=1", "--no-output").stderr
+checks.expect("names with others between them", re.search(r"^note: trains 7 parameters of .* elements: layers.0.weight and layers.2.weight and layers.4.weight "
+                                                          r"\(3 matrices, [^)]*\), layers.0.bias to layers.2.bias \(3 vectors, [^)]*\), layers.3.weight \(8\)$",
+                                                          shown, re.M), shown)
 
 # A number that is called so is no weight, unless it is named; one that is called otherwise is, and that is said.
 model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(1, np.float32), "val_9"))

@@ -152,19 +152,10 @@ static std::string whyText(const json::Object &plan) {
 }
 
 bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
-  auto sizesOf = [](const json::Object &candidate) {
-    std::vector<int64_t> sizes;
-    if (const json::Object *mesh = candidate.getObject("mesh"))
-      for (const auto &[name, size] : *mesh)
-        sizes.push_back(size.getAsInteger().value_or(1));
-    llvm::sort(sizes);
-    return sizes;
-  };
   auto stagesOf = [](const json::Object &candidate) {
     return numberAt(&candidate, {"mesh", "pp"});
   };
-  return !a.get("reason") && !b.get("reason") && sizesOf(a) == sizesOf(b) &&
-         stagesOf(a) == stagesOf(b) &&
+  return !a.get("reason") && !b.get("reason") && stagesOf(a) == stagesOf(b) &&
          llvm::all_of(
              std::initializer_list<const char *>{
                  "micro_batches", "recompute_every", "zero", "cost",
@@ -195,16 +186,6 @@ static std::string noOtherText(const json::Array &list) {
                          ", and no other mesh was looked at");
 }
 
-/// Whether two candidates came to one plan: x=4 and x=2,y=2 that both cut the
-/// data alone.
-static bool isSamePlan(const json::Object &a, const json::Object &b) {
-  return llvm::all_of(llvm::ArrayRef({"cost", "step_seconds",
-                                      "peak_memory_bytes", "micro_batches"}),
-                      [&](const char *key) {
-                        return numberAt(&a, {key}) == numberAt(&b, {key});
-                      });
-}
-
 /// The next best that is not the same cut, and what it costs more.
 static std::string elseText(const json::Object &plan) {
   const json::Array &list = *plan.getArray("runners_up");
@@ -218,7 +199,7 @@ static std::string elseText(const json::Object &plan) {
     const json::Object &c = *each.getAsObject();
     if (c.get("reason"))
       continue;
-    if (areAlike(chosen, c) || isSamePlan(chosen, c)) {
+    if (areAlike(chosen, c)) {
       std::string mesh = meshText(c.getObject("mesh"));
       if (mesh != meshText(chosen.getObject("mesh")))
         same += (same.empty() ? "" : ", ") + mesh;

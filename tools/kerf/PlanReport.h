@@ -26,8 +26,8 @@ decisionLines(const llvm::json::Object &plan);
 void printDecision(llvm::raw_ostream &out, const llvm::json::Object &plan);
 /// "pp=2 x dp=4, 8 micro-batches" of one of the runners-up.
 std::string candidateText(const llvm::json::Object &candidate);
-/// Whether two of the runners-up have axes of the same sizes, under whatever
-/// names, and the same figures.
+/// Whether two of the runners-up have the same figures, whatever their axes
+/// are: x=4 and x=2,y=2 may both cut the data alone.
 bool areAlike(const llvm::json::Object &a, const llvm::json::Object &b);
 /// Names of the parameters of the model, which states of optimizers are not.
 llvm::StringSet<> parametersOf(const llvm::json::Object &plan);

@@ -329,10 +329,23 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   }
   table.number("step", {"time", "step_seconds"}, formatSeconds);
   table.number("compute", {"time", "compute_seconds"}, formatSeconds);
-  table.number("exposed communication",
-               {"time", "exposed_communication_seconds"}, formatSeconds);
-  table.values("neither (starting, waiting)", otherSeconds(a.root),
-               otherSeconds(b.root), formatSeconds);
+  // In a plan stages that wait are neither; a run's wait for what they receive.
+  bool isStaged = llvm::any_of(llvm::ArrayRef({&a, &b}), [](auto *each) {
+    return numberAt(&each->root, {"mesh", "pp"}) > 1;
+  });
+  auto waits = [](const Document &document) {
+    return numberAt(&document.root, {"time", "exposed_communication_seconds"}) +
+           otherSeconds(document.root);
+  };
+  if (isStaged && a.isPlan() != b.isPlan()) {
+    table.values("communication, waiting stages", waits(a), waits(b),
+                 formatSeconds);
+  } else {
+    table.number("exposed communication",
+                 {"time", "exposed_communication_seconds"}, formatSeconds);
+    table.values("neither (starting, waiting)", otherSeconds(a.root),
+                 otherSeconds(b.root), formatSeconds);
+  }
   table.number("bytes of the busiest rank", {"communication", "bytes_per_rank"},
                exact);
   printShares(table, a, b, "by_purpose");

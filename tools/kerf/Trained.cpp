@@ -26,6 +26,7 @@ namespace {
 /// Tensors whose names differ in numbers only.
 struct Group {
   std::string first, last;
+  std::vector<std::string> all{}; ///< in the order of the model
   std::vector<int64_t> shape;
   int64_t count = 0, elements = 0;
 };
@@ -60,6 +61,7 @@ static void add(Groups &groups, const std::string &name,
     group.first = name;
   if (isOnly || llvm::StringRef(name).compare_numeric(group.last) > 0)
     group.last = name;
+  group.all.push_back(name);
   group.elements += elements;
 }
 
@@ -71,17 +73,39 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
       "x");
 }
 
-/// Names that are in the model, not a pattern that could be taken for a REGEX.
-static std::string names(const Group &group) {
-  return group.count == 1 ? group.first : group.first + " to " + group.last;
+/// Whether a group's names, in the order of people, lie between the first and
+/// the last of it without one of another group that has its pattern.
+static bool isRange(const Key &key, const Group &group, const Groups &groups) {
+  return llvm::none_of(groups, [&](const auto &other) {
+    return other.first.first == key.first && other.first != key &&
+           llvm::any_of(other.second.all, [&](llvm::StringRef name) {
+             return name.compare_numeric(group.first) > 0 &&
+                    name.compare_numeric(group.last) < 0;
+           });
+  });
 }
 
-static std::string text(const Key &key, const Group &group) {
+/// Names that are in the model, not a pattern that could be taken for a REGEX.
+/// Of some with others between them the first few.
+static std::string names(const Key &key, const Group &group,
+                         const Groups &groups) {
+  constexpr size_t kMax = 4;
   if (group.count == 1)
-    return names(group) + " (" + shapeText(group.shape) + ")";
+    return group.first;
+  if (isRange(key, group, groups))
+    return group.first + " to " + group.last;
+  llvm::ArrayRef<std::string> all = group.all;
+  return llvm::join(all.take_front(kMax), " and ") +
+         (all.size() > kMax ? " and others" : "");
+}
+
+static std::string text(const Key &key, const Group &group,
+                        const Groups &groups) {
+  if (group.count == 1)
+    return names(key, group, groups) + " (" + shapeText(group.shape) + ")";
   static constexpr const char *kinds[] = {"numbers", "vectors", "matrices",
                                           "tensors"};
-  return names(group) + " (" + std::to_string(group.count) + " " +
+  return names(key, group, groups) + " (" + std::to_string(group.count) + " " +
          kinds[key.second] + ", " + elementsText(group.elements) + ")";
 }
 
@@ -91,7 +115,7 @@ static void append(std::vector<std::string> &lines, const std::string &title,
   constexpr size_t kMaxInLine = 6, kMax = 24;
   std::vector<std::string> texts;
   for (const auto &[key, group] : groups)
-    texts.push_back(text(key, group));
+    texts.push_back(text(key, group, groups));
   if (texts.size() <= kMaxInLine && !verbose) {
     lines.push_back(title + ": " + llvm::join(texts, ", "));
     return;
@@ -143,7 +167,7 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
   if (!result.buffers.empty()) {
     std::vector<std::string> texts;
     for (const auto &[key, group] : buffers)
-      texts.push_back(names(group));
+      texts.push_back(names(key, group, buffers));
     lines.push_back("updates " + std::to_string(statistics.size()) +
                     " running statistics: " +
                     llvm::join(llvm::ArrayRef(texts).take_front(4), ", ") +
