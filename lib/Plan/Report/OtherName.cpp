@@ -25,10 +25,8 @@ namespace json = llvm::json;
 
 /// The name that is a part of all others; empty: none is.
 static std::string partOfAll(const std::set<std::string> &names) {
-  auto shortest =
-      llvm::min_element(names, [](const auto &a, const auto &b) {
-        return a.size() < b.size();
-      });
+  auto shortest = llvm::min_element(
+      names, [](const auto &a, const auto &b) { return a.size() < b.size(); });
   return shortest != names.end() &&
                  llvm::all_of(names,
                               [&](const std::string &name) {
