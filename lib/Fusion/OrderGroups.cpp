@@ -4,7 +4,8 @@
 // reads one that ends behind it in the program (since later ops were merged
 // into that), the reader is either delayed until that group ran in program
 // order, or that group is moved up. Which of the two needs less memory depends
-// on the model, so both orders are computed and compared.
+// on the model, so both orders are computed and compared. In the better one
+// groups then wait for their first reader, if that lowers the peak.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Fusion/Groups.h"
@@ -83,6 +84,10 @@ public:
       consider(std::move(inTurn));
       consider(std::move(early));
     }
+    SmallVector<int64_t> waiting = orderByReaders(best);
+    if (waiting != best &&
+        heldBytes(waiting).first < (least ? *least : heldBytes(best)).first)
+      return waiting;
     return best;
   }
 
@@ -196,40 +201,124 @@ private:
     return ordered;
   }
 
+  /// Calls `visit` with the memory of each value that a group reads of others
+  /// that steps compute; with some of it several times.
+  template <typename F> void forEachRead(int64_t id, F visit) const {
+    for (Operation *op : map.groups[id].ops)
+      for (Value operand : op->getOperands()) {
+        Value memory = questions.memoryOf(operand);
+        Operation *def = memory.getDefiningOp();
+        int64_t maker = map.find(def);
+        if (maker >= 0 && !map.computes(id, def) && !map.groups[maker].isAtLoad)
+          visit(memory);
+      }
+  }
+
+  /// Whether what no group is reads the value: it is held until the end.
+  bool isLeft(Value memory) const {
+    return llvm::any_of(questions.readsOf(memory.getDefiningOp()),
+                        [&](OpOperand *read) {
+                          return questions.memoryOf(read->get()) == memory &&
+                                 map.groupsOf(read->getOwner()).empty();
+                        });
+  }
+
+  /// Whether it is communication, or something of it is sent elsewhere.
+  bool isSent(const FusionGroup &group) const {
+    return questions.isCommunication(group.ops.front()) ||
+           llvm::any_of(group.ops, [&](Operation *op) {
+             return llvm::any_of(questions.readsOf(op), [&](OpOperand *read) {
+               return questions.isApart(*read);
+             });
+           });
+  }
+
+  /// The same order, but groups that give more bytes than they free run
+  /// immediately before their first reader, which is no later for it.
+  SmallVector<int64_t> orderByReaders(ArrayRef<int64_t> ordered) const {
+    std::vector<SmallVector<int64_t>> readersOf(map.groups.size());
+    DenseMap<Value, SmallVector<int64_t>> readers;
+    for (int64_t id : ordered) {
+      for (int64_t producer : producersOf[id])
+        readersOf[producer].push_back(id);
+      forEachRead(id, [&](Value memory) { readers[memory].push_back(id); });
+    }
+    SmallVector<int64_t> result(ordered);
+    std::vector<int64_t> placeOf(map.groups.size());
+    for (auto [place, id] : llvm::enumerate(result))
+      placeOf[id] = static_cast<int64_t>(place);
+    for (int64_t id : llvm::reverse(ordered)) {
+      const FusionGroup &group = map.groups[id];
+      if (readersOf[id].empty() || group.isAtLoad || isSent(group))
+        continue;
+      int64_t first = std::numeric_limits<int64_t>::max();
+      for (int64_t reader : readersOf[id])
+        first = std::min(first, placeOf[reader]);
+      int64_t bytes = 0;
+      for (Operation *op : group.ops)
+        for (Value value : op->getResults())
+          if (readers.contains(value) || isLeft(value))
+            bytes += questions.bytesOf(value);
+      // What would be held until then for this group alone.
+      DenseSet<Value> seen;
+      forEachRead(id, [&](Value memory) {
+        if (seen.insert(memory).second && !isLeft(memory) &&
+            llvm::none_of(readers[memory], [&](int64_t reader) {
+              return reader != id && placeOf[reader] >= first;
+            }))
+          bytes -= questions.bytesOf(memory);
+      });
+      if (bytes <= 0)
+        continue;
+      int64_t &place = placeOf[id];
+      for (; place + 1 < first; ++place) {
+        std::swap(result[place], result[place + 1]);
+        placeOf[result[place]] = place;
+      }
+    }
+    return result;
+  }
+
   /// The largest sum of bytes of values that are live at the same time, of
   /// those that steps compute, and the sum of these over time.
   using Held = std::pair<int64_t, double>;
   Held heldBytes(ArrayRef<int64_t> ordered) const {
     // For each value, when its last reader runs.
     DenseMap<Value, int64_t> last;
-    auto forEachRead = [&](int64_t id, auto visit) {
-      for (Operation *op : map.groups[id].ops)
-        for (Value operand : op->getOperands()) {
-          Value memory = questions.memoryOf(operand);
-          Operation *def = memory.getDefiningOp();
-          int64_t maker = map.find(def);
-          if (maker >= 0 && !map.computes(id, def) &&
-              !map.groups[maker].isAtLoad)
-            visit(memory);
-        }
-    };
     for (auto [time, id] : llvm::enumerate(ordered))
       forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
+    for (int64_t id : ordered)
+      for (Operation *op : map.groups[id].ops)
+        for (Value result : op->getResults())
+          if (!map.groups[id].isAtLoad && isLeft(result))
+            last[result] = std::numeric_limits<int64_t>::max();
     int64_t now = 0, max = 0;
     double total = 0;
     DenseSet<Value> live;
     for (auto [time, id] : llvm::enumerate(ordered)) {
-      for (Operation *op : map.groups[id].ops)
-        for (Value result : op->getResults())
-          if (last.contains(result) && live.insert(result).second)
-            now += questions.bytesOf(result);
-      max = std::max(max, now);
-      total += static_cast<double>(now);
+      SmallVector<int64_t> freed;
       forEachRead(id, [&, time = time](Value memory) {
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
-          now -= questions.bytesOf(memory);
+          freed.push_back(questions.bytesOf(memory));
       });
+      int64_t after = now - llvm::sum_of(freed);
+      for (Operation *op : map.groups[id].ops)
+        for (Value result : op->getResults())
+          if (last.contains(result) && live.insert(result).second) {
+            int64_t bytes = questions.bytesOf(result);
+            after += bytes;
+            // Kernels write over what nobody else reads.
+            auto *over = map.groups[id].isKernel ? llvm::find(freed, bytes)
+                                                 : freed.end();
+            if (over == freed.end())
+              now += bytes;
+            else
+              freed.erase(over);
+          }
+      max = std::max(max, now);
+      total += static_cast<double>(now);
+      now = after;
     }
     return {max, total};
   }

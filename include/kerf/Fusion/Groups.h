@@ -148,8 +148,9 @@ formFusionGroups(mlir::Block &block, const FusionQuestions &questions);
 /// into others; shorter than that if they form a cycle. Where a group reads one
 /// that ends behind it in the program, the reader is either delayed until that
 /// group ran in program order, or that group is moved up. Both orders are
-/// computed, and the one with the smaller peak of live bytes is returned.
-/// O(uses log ops).
+/// computed, and the one with the smaller peak of live bytes is returned; if it
+/// lowers that peak, with groups that give more bytes than they free in front
+/// of their first readers. O(uses log ops), and the distances moved.
 llvm::SmallVector<int64_t> orderOf(const FusionGroups &map,
                                    const FusionQuestions &questions);
 
