@@ -9,6 +9,8 @@ bool FixedEpilogue::takes(EpilogueStep step, StepOperand operand) const {
   if (isClosed)
     return false;
   switch (step) {
+  case EpilogueStep::Some:
+    return true;
   case EpilogueStep::None:
   case EpilogueStep::Sub:
   case EpilogueStep::Tanh:
@@ -40,6 +42,8 @@ bool FixedEpilogue::takes(EpilogueStep step, StepOperand operand) const {
 void FixedEpilogue::add(EpilogueStep step, StepOperand operand) {
   assert(takes(step, operand) && "no such step is left");
   switch (step) {
+  case EpilogueStep::Some:
+    return;
   case EpilogueStep::Add:
     (operand == StepOperand::PerColumn ? bias : addend) = true;
     return;

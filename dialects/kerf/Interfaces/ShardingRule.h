@@ -129,17 +129,19 @@ enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
 /// What libraries have, so that the op is not computed by a kernel.
 enum class LibraryWork {
   None,
-  Product, ///< a call that does elementwise ops behind it (EpilogueStep)
-  Call,    ///< a call that at most widens what it stores
-  Sum,     ///< a call that adds in place to what its result is added to
+  Epilogue, ///< nothing by itself; behind a product (EpilogueStep::Some)
+  Product,  ///< a call that does elementwise ops behind it (EpilogueStep)
+  Call,     ///< a call that at most widens what it stores
+  Sum,      ///< a call that adds in place to what its result is added to
 };
 inline bool isLibraryCall(LibraryWork work) {
-  return work != LibraryWork::None;
+  return work != LibraryWork::None && work != LibraryWork::Epilogue;
 }
 
 /// What some library can do of an op behind a product, before it stores that.
 enum class EpilogueStep {
   None,
+  Some, ///< any of those below, of an op that does not say which
   Add, ///< of two tensors, or a tensor and a number
   Sub,
   Mul,

@@ -373,6 +373,7 @@ private:
     };
     switch (step) {
     case EpilogueStep::None:
+    case EpilogueStep::Some:
     case EpilogueStep::Normalize: // kerf-fold-batch-norm has left its parts
     case EpilogueStep::GeluTanhGradient:
       return false;
