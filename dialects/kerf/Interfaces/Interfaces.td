@@ -56,10 +56,7 @@ def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
     InterfaceMethod<"What the device's library does of the op.",
       "::kerf::LibraryWork", "getLibraryWork", (ins)>,
     InterfaceMethod<"What a library can do of the op behind a product.",
-      "::kerf::EpilogueStep", "getEpilogueStep", (ins), [{}], [{
-        return $_op.getLibraryWork() == ::kerf::LibraryWork::Epilogue ? ::kerf::EpilogueStep::Some
-                                                                      : ::kerf::EpilogueStep::None;
-      }]>
+      "::kerf::EpilogueStep", "getEpilogueStep", (ins), [{}], [{ return ::kerf::EpilogueStep::None; }]>
   ];
 }
 

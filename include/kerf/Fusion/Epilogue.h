@@ -18,7 +18,12 @@ namespace kerf {
 /// Of an op without costs none.
 inline EpilogueStep epilogueStepOf(mlir::Operation *op) {
   auto costed = mlir::dyn_cast<OpCostInterface>(op);
-  return costed ? costed.getEpilogueStep() : EpilogueStep::None;
+  if (!costed)
+    return EpilogueStep::None;
+  EpilogueStep step = costed.getEpilogueStep();
+  bool isSome = step == EpilogueStep::None &&
+                costed.getLibraryWork() == LibraryWork::Epilogue;
+  return isSome ? EpilogueStep::Some : step;
 }
 
 /// The second tensor of a step, beside the result so far.
