@@ -82,9 +82,11 @@ expect_error(checks, "sizes and a space", ["plan", mlp, "--dim", "batch=4", "seq
              ["unknown argument seq=4: several sizes have commas between them, as in --dim=batch=2,seq=4"])
 # What follows a flag's value, but is no value of it: the flag is named, and how it takes several.
 for arguments, unknown, meant in (
-        (["--input", "input_ids=@a.npy", "attention_mask=@b.npy"], "attention_mask=@b.npy", "each has its own --input, as in --input input_ids=@a.npy --input attention_mask=@b.npy"),
+        (["--input", "input_ids=@a.npy", "attention_mask=@b.npy"], "attention_mask=@b.npy",
+         "each has its own --input, as in --input input_ids=@a.npy --input attention_mask=@b.npy"),
         (["--input=a=1", "b=2", "c=3"], "b=2", "each has its own --input, as in --input a=1 --input b=2"),
-        (["--shard", "a.weight=[{x},{}]", "b.weight=[{},{x}]"], "b.weight=[{},{x}]", "each has its own --shard, as in --shard a.weight=[{x},{}] --shard b.weight=[{},{x}]"),
+        (["--shard", "a.weight=[{x},{}]", "b.weight=[{},{x}]"], "b.weight=[{},{x}]",
+         "each has its own --shard, as in --shard a.weight=[{x},{}] --shard b.weight=[{},{x}]"),
         (["--constant=n=@n.npy", "m=@m.npy"], "m=@m.npy", "each has its own --constant, as in --constant n=@n.npy --constant m=@m.npy"),
         (["--batch-dim", "a=0", "b=-1"], "b=-1", "each has its own --batch-dim, as in --batch-dim a=0 --batch-dim b=-1"),
         (["--mesh", "dp=2", "tp=2"], "tp=2", "values of --mesh have commas between them, as in --mesh=dp=2,tp=2")):
@@ -98,7 +100,8 @@ expect_error(checks, "report --diff alone", ["report", "--diff", "p.json"], 2, [
 for kind, meant in (("gpu:4", "4 GPUs are cuda:0-3, the one of number 4 is cuda:4"), ("CUDA:1", "one GPU is cuda:0, the one of number 1 is cuda:1"),
                     ("gpu", "GPUs are cuda:0-3, by their numbers"), ("gpu:all", "GPUs are cuda:0-3, by their numbers")):
     expect_error(checks, f"devices {kind}", ["plan", mlp, "--dim=batch=8", f"--devices={kind}"], 2,
-                 [f"--devices: unknown kind '{kind.split(':')[0]}', expected cpu or cuda: {meant}\n" if ":" in kind else "--devices: 'gpu', expected as 8, cpu:4 or cuda:0-3\n"])
+                 [f"--devices: unknown kind '{kind.split(':')[0]}', expected cpu or cuda: {meant}\n" if ":" in kind else
+                  "--devices: 'gpu', expected as 8, cpu:4 or cuda:0-3\n"])
 expect_error(checks, "report of two", ["report", "a.json", "b.json"], 2, ["unknown argument b.json: two documents are compared by --diff=b.json"])
 expect_error(checks, "run -o", ["run", mlp, "-o", "x.npz"], 2, ["unknown argument -o: outputs are written by --output-dir=FOLDER"])
 expect_error(checks, "run --batch", ["run", mlp, "--batch=4"], 2, ["unknown argument --batch=4: sizes are bound by --dim, as in --dim=batch=4"])

@@ -113,7 +113,8 @@ checks.expect("the same plan", re.search(r"\nelse      \S.*: the same plan; none
 # So is one of other sizes that has the same figures; one that takes as long, but holds more, is a row and the runner-up.
 stages = {axis: size for axis, size in first["mesh"].items() if axis == "pp"}
 text = runner_up("parts", {**first, "mesh": {**stages, "v": 2, "w": 2}}, {**first, "mesh": {"z": 8}, "cost": 2 * first["cost"], "micro_batches": 16})
-checks.expect("two axes as one", re.search(r"^  \S.* memory \S+ [KMG]iB +\(the same: .*v=2 x w=2\)$", text, re.M) and "\nelse      the runner-up, z=8, 16 micro-batches, would take " in text, text)
+checks.expect("two axes as one", re.search(r"^  \S.* memory \S+ [KMG]iB +\(the same: .*v=2 x w=2\)$", text, re.M)
+              and "\nelse      the runner-up, z=8, 16 micro-batches, would take " in text, text)
 text = runner_up("more", {**first, "mesh": {**stages, "v": 2, "w": 2}, "bytes_per_rank": first["bytes_per_rank"] + 4096})
 checks.expect("as long, and no twin", "(the same" not in text and re.search(r"\nelse      the runner-up, .*v=2 x w=2.*, would take as long\n", text), text)
 text = runner_up("close", {**first, "mesh": {"z": 8}, "cost": 1.001 * first["cost"], "micro_batches": 16})

@@ -112,7 +112,8 @@ CASES = [
     ("html of a run", ["report", OUT / "r.json", "--html", OUT / "here/r.json"], both("--html", "the document")),
     # What cannot be written is known at once.
     ("no folder", ["plan", MODEL, *BIND, "-o", OUT / "no/p.json"], [r'no/p.json: cannot write: the folder "\S+/no" does not exist: make it first$']),
-    ("no folder for a package", ["compile", MODEL, *BIND, "-o", OUT / "no/p.kerf"], [r'no/p.kerf: cannot create: the folder "\S+/no" does not exist: make it first$']),
+    ("no folder for a package", ["compile", MODEL, *BIND, "-o", OUT / "no/p.kerf"],
+     [r'no/p.kerf: cannot create: the folder "\S+/no" does not exist: make it first$']),
     ("no folder for outputs", [*RUN, "--output-dir", OUT / "no/o"], [r'no/o: cannot create: the folder "\S+/no" does not exist: make it first$']),
     ("no folder of several", [*RUN, "--output-dir", OUT / "no/further/o/"], [r'further/o: cannot create: the folder "\S+/no" does not exist: make it first$']),
     ("outputs into a file", [*RUN, "--output-dir", OUT / "x.npy"], ["x.npy: is no folder"]),

@@ -71,7 +71,8 @@ def rows_of(first, second):
     return re.findall(r"^  (exposed communication|neither \(.*?\)|communication, waiting stages)  ", kerf("report", first, "--diff", second).stdout, re.M)
 
 
-checks.expect("a plan and its run", rows_of(plan, stats) == rows_of(stats, plan) == ["communication, waiting stages"], kerf("report", plan, "--diff", stats).stdout)
+checks.expect("a plan and its run", rows_of(plan, stats) == rows_of(stats, plan) == ["communication, waiting stages"],
+              kerf("report", plan, "--diff", stats).stdout)
 checks.expect("two runs", "exposed communication" in rows_of(stats, stats), rows_of(stats, stats))
 
 once = kerf("run", model, *CUT, "--seed=1", "-q", "--stats", stats)

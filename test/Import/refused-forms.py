@@ -52,7 +52,8 @@ for name, nodes, said, form in (
                  [f"{said}.* is not supported", f"note: .*{form}"])
 # One in training form may be trained, and is looked at as training has it; the sizes may be open. With --as-inference it has no Dropout.
 DROPS = helper.make_graph([node("MatMul", ["x", "w"], ["h"]), node("Dropout", ["h", "", "t"], ["y"], name="d")], "drops",
-                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
                           [numpy_helper.from_array(np.array(True), "t"), numpy_helper.from_array(np.ones((6, 4), np.float32), "w")])
 onnx.save(helper.make_model(DROPS, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "drops.onnx")
 for flags in ([], ["--dim=batch=8"], ["--dim=batch=8", "--as-inference"]):

@@ -84,7 +84,8 @@ checks.expect("the first loss is of step 2", f"loss {second:.6g} (of step 2, the
 summary = json.loads(kerf(*command("one", "--on-nan=skip", "--no-output", "--json")).stdout)
 # A mean over no label is no number: a batch, or all data, of labels that are ignored.
 ignored = dict(np.load(MLP / "data.npz"))
-for name, rows, code, said in (("a batch", slice(32, 48), 5, 'step 3: the loss is nan; no label of the batch counts: all of "labels" are -100 (ignore_index), nothing'),
+for name, rows, code, said in (("a batch", slice(32, 48), 5,
+                                'step 3: the loss is nan; no label of the batch counts: all of "labels" are -100 (ignore_index), nothing'),
                                ("all", slice(None), 2, 'none.npz: no label counts: all of "labels" are -100 (ignore_index)')):
     ignored["labels"] = ignored["labels"].copy()
     ignored["labels"][rows] = -100
