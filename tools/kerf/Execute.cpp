@@ -104,7 +104,7 @@ void kerf::tool::compileInto(const std::string &package,
   std::vector<Compilation::Further> further;
   if (prompt)
     further.emplace_back("prompt", prompt.get());
-  require(compilation, compilation.runPackage(package, further));
+  require(compilation, packageInto(compilation, package, further));
   progress.finish();
   printNotes(compilation, options);
   std::string text =

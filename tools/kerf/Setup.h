@@ -95,6 +95,11 @@ private:
   std::string path;
 };
 
+/// Writes a package into a temporary folder. Objects to be linked are there as
+/// well meanwhile, and go with it.
+Outcome packageInto(Compilation &compilation, const std::string &path,
+                    llvm::ArrayRef<Compilation::Further> further = {});
+
 /// Compiles the model into a package that lives as long as the command, and
 /// says what was decided. `folder`: for files that are needed until the program
 /// has run. `alone`: in no job, whose ranks may be elsewhere. Throws.

@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <array>
 #include <atomic>
@@ -122,4 +123,19 @@ TemporaryFolder::~TemporaryFolder() {
       break;
   }
   llvm::sys::fs::remove_directories(path);
+}
+
+Outcome kerf::tool::packageInto(Compilation &compilation,
+                                const std::string &path,
+                                llvm::ArrayRef<Compilation::Further> further) {
+  const char *given = std::getenv("TMPDIR");
+  std::optional<std::string> before =
+      given ? std::optional<std::string>(given) : std::nullopt;
+  ::setenv("TMPDIR", llvm::sys::path::parent_path(path).str().c_str(), 1);
+  Outcome outcome = compilation.runPackage(path, further);
+  if (before)
+    ::setenv("TMPDIR", before->c_str(), 1);
+  else
+    ::unsetenv("TMPDIR");
+  return outcome;
 }

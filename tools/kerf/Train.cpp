@@ -389,7 +389,7 @@ static void package(const Options &options, const std::string &path,
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
-  require(compilation, compilation.runPackage(path));
+  require(compilation, packageInto(compilation, path));
   progress.finish();
   auto list =
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);

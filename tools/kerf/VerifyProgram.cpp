@@ -146,7 +146,7 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
     throw Failure{
         kUsage, "--damage: no float value of a node " + options.damage, {}};
   std::string path = folder.file("program.kerf");
-  require(compilation, compilation.runPackage(path));
+  require(compilation, packageInto(compilation, path));
   if (progress) {
     progress->finish();
     progress.reset();

@@ -142,7 +142,7 @@ inline bool isLibraryCall(LibraryWork work) {
 enum class EpilogueStep {
   None,
   Some, ///< any of those below, of an op that does not say which
-  Add, ///< of two tensors, or a tensor and a number
+  Add,  ///< of two tensors, or a tensor and a number
   Sub,
   Mul,
   Div,
