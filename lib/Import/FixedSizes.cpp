@@ -79,8 +79,9 @@ public:
     return !same || !isSame(*same, issue);
   }
 
-  /// A size below the one that was given that is taken, where the next is not;
-  /// 0: not even 1 is.
+  /// A size below the one that was given that is taken, as the one before it
+  /// is, where the next is not; 0: there is none. A size that must be
+  /// another's, or 1, is no matter of what is too large.
   int64_t lastTaken(const std::string &name) const {
     int64_t taken = 0, refused = options.dims.at(name);
     while (refused - taken > 1) {
@@ -94,13 +95,24 @@ public:
       else
         refused = size;
     }
-    return taken;
+    return taken > 1 && isTakenWith(name, taken - 1) ? taken : 0;
+  }
+
+  bool isTakenWith(const std::string &name, int64_t size) const {
+    Sizes sizes = options.dims;
+    sizes[name] = size;
+    return areTaken(sizes);
   }
 
   /// Other sizes of as few dimensions as possible, with which the model is
-  /// taken: the next multiples of a power of two, as a model has them that
-  /// halves its images and doubles them again. Empty: none are known.
+  /// taken: one that is near (not 1, which is taken wherever it is repeated),
+  /// or the next multiples of a power of two, as a model has them that halves
+  /// its images and doubles them again. Empty: none are known.
   Sizes mendingSizes() const {
+    for (int64_t far : {1, -1, 2, -2, 3, -3, 4, -4})
+      for (const auto &[name, size] : options.dims)
+        if (size + far > 1 && isTakenWith(name, size + far))
+          return {{name, size + far}};
     for (int64_t multiple : {2, 4, 8, 16, 32, 64}) {
       Sizes sizes = options.dims;
       for (auto &entry : sizes)
@@ -200,16 +212,14 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
     notes.insert(notes.end(), tooLarge.begin(), tooLarge.end());
   } else {
     notes.push_back("it depends on sizes that were given: " + textOf(sizes));
-    notes.push_back(
-        !mending.empty()
-            ? "the model takes, for example, " + textOf(mending) +
-                  " with the others as they are (images that are "
-                  "halved and doubled again must divide)"
-            : "the sizes contradict each other, or one is fixed by the "
-              "export, which is then the only one: give that one, or "
-              "export the model again with the dimension open in inputs "
-              "and outputs (torch.onnx.export: dynamic_axes, or "
-              "dynamic_shapes with dynamo=True)");
+    if (!mending.empty())
+      notes.push_back("the model takes, for example, " + textOf(mending) +
+                      " with the others as they are");
+    notes.push_back("the sizes contradict each other, or one is fixed by the "
+                    "export, which is then the only one: give that one, or "
+                    "export the model again with the dimension open in inputs "
+                    "and outputs (torch.onnx.export: dynamic_axes, or "
+                    "dynamic_shapes with dynamo=True)");
   }
   if (numRest > 0)
     notes.push_back(std::to_string(numRest) +

@@ -36,12 +36,14 @@ OPEN = ["batch", "seq", 8]
 output = model("output", ["batch", 8], [node("Relu", "x")], [4, 8])
 reshape = model("reshape", OPEN, [node("Reshape", "x", "shape")], ["batch", 48], shape=np.array([4, 48]))
 positions = model("positions", OPEN, [node("Add", "x", "table")], OPEN, table=np.ones((6, 8), np.float32))
-for name, path, dims, code, said, sizes in (
-        ("an output", output, "batch=8", 3, r"y: declared shape \[4, 8\] contradicts \[8, 8\], which its node gives", "batch=8"),
-        ("a reshape", reshape, "batch=4,seq=7", 3, r"cannot reshape \[4, 7, 8\] to \[4, 48\]: .*", "batch=4, seq=7"),
-        ("a table", positions, "batch=4,seq=7", 3, r"operands .* do not broadcast", "batch=4, seq=7")):
+for name, path, dims, code, said, sizes, taken in (
+        ("an output", output, "batch=8", 3, r"y: declared shape \[4, 8\] contradicts \[8, 8\], which its node gives", "batch=8", "batch=4"),
+        ("another output", output, "batch=9", 3, r"y: declared shape \[4, 8\] contradicts \[9, 8\], which its node gives", "batch=9", ""),
+        ("a reshape", reshape, "batch=4,seq=7", 3, r"cannot reshape \[4, 7, 8\] to \[4, 48\]: .*", "seq=7", "seq=6"),
+        ("a table", positions, "batch=4,seq=7", 3, r"operands .* do not broadcast", "seq=7", "seq=6")):
     expect_error(checks, name, ["plan", path, f"--dim={dims}", "--devices=2"], code,
-                 [said + rf"\nnote: it depends on sizes that were given: {sizes}" + HELP])
+                 [said + rf"\nnote: it depends on sizes that were given: {sizes}" +
+                  (rf"\nnote: the model takes, for example, {taken} with the others as they are" if taken else "") + HELP])
 # A size beyond a table is the cause of all that does not fit behind it, and said once.
 add = [helper.make_node("Shape", ["x"], ["s"], start=1, end=2), helper.make_node("Slice", ["table", "zero", "s", "zero"], ["rows"], "rows"),
        helper.make_node("Add", ["x", "rows"], ["sum"], "add"), helper.make_node("Slice", ["mask", "zero", "s", "zero"], ["cut"], "cut"),
@@ -64,10 +66,19 @@ twice = [helper.make_node("Conv", ["x", "w"], ["half"], "half", strides=[2, 2], 
          helper.make_node("Conv", ["half", "w"], ["quarter"], "quarter", strides=[2, 2], pads=[1, 1, 1, 1]),
          helper.make_node("ConvTranspose", ["quarter", "v"], ["up"], "up", strides=[2, 2]), node("Concat", "half", "up", axis=1)]
 images = model("images", ["batch", 3, "h", "w0"], twice, ["batch", 6, "i", "j"], w=np.ones((3, 3, 3, 3), np.float32), v=np.ones((3, 3, 2, 2), np.float32))
-for sizes, blamed, taken in (("h=18,w0=28", "h=18", "h=20"), ("h=19,w0=26", "w0=26", "w0=28"), ("h=1,w0=1", "h=1, w0=1", "h=4, w0=4")):
+for sizes, blamed, taken in (("h=18,w0=28", "h=18", "h=19"), ("h=19,w0=26", "w0=26", "w0=27"), ("h=1,w0=1", "h=1, w0=1", "h=4, w0=4")):
     expect_error(checks, f"images, {sizes}", ["plan", images, f"--dim=batch=2,{sizes}", "--devices=2"], 3,
                  [rf"node: operands .* differ outside dimension 1\nnote: it depends on sizes that were given: {blamed}\nnote: the model takes, for "
-                  rf"example, {taken} with the others as they are "])
+                  rf"example, {taken} with the others as they are"])
+# A size that must be the sum of others, or 1, which is repeated: nothing is too large, and 1 gives other numbers.
+graph = helper.make_graph([helper.make_node("Concat", ["a", "b"], ["ab"], axis=1), node("Mul", "ab", "w")], "g",
+                          [helper.make_tensor_value_info(each, TensorProto.FLOAT, ["batch", size]) for each, size in (("a", "na"), ("b", "nb"), ("w", "nw"))],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "ny"])])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "joined.onnx")
+for given, blamed, taken in ((6, "nw=6", "nw=7"), (9, "na=3", "na=5"), (16, None, None)):
+    result = kerf("plan", OUT / "joined.onnx", f"--dim=batch=2,na=3,nb=4,nw={given}", "--devices=2")
+    checks.expect(f"joined, {given}", result.returncode == 3 and "too large" not in result.stderr and "nw=1 " not in result.stderr and
+                  (blamed is None or f"given: {blamed}\nnote: the model takes, for example, {taken} with" in result.stderr), result.stderr)
 # Of the sizes that were exported all are taken.
 for name, path, dims in (("output", output, "batch=4"), ("reshape", reshape, "batch=4,seq=6"), ("positions", positions, "batch=4,seq=6")):
     result = kerf("plan", path, f"--dim={dims}", "--devices=2")
