@@ -42,6 +42,27 @@ static bool hasArgument(StringRef call, StringRef parameter) {
   return false;
 }
 
+StringRef kerf::onnx_import::argumentLike(StringRef call, StringRef parameter) {
+  // "norm.bias.2" is a copy of "norm.bias".
+  if (StringRef stem = parameter.rtrim("0123456789"); stem.ends_with("."))
+    parameter = stem.drop_back();
+  std::string last = "_";
+  for (char c : parameter.substr(parameter.rfind('.') + 1))
+    last += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+  StringRef found;
+  for (size_t at = call.find("%p_"); at != StringRef::npos;
+       at = call.find("%p_", at + 1)) {
+    StringRef argument = call.substr(at).take_while(
+        [](char c) { return c == '%' || isOfName(c); });
+    if (!argument.ends_with(last) || argument == found)
+      continue;
+    if (!found.empty())
+      return "";
+    found = argument;
+  }
+  return found;
+}
+
 /// "cell_1" without the number that a second application gives it.
 static StringRef withoutNumber(StringRef name) {
   StringRef stem = name.rtrim("0123456789");
@@ -85,7 +106,8 @@ std::vector<std::string>
 kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
   struct Reads {
     int count = 0;
-    bool areOwn = true;
+    bool areOwn = true, areOfOne = true;
+    StringRef argument = {};
   };
   llvm::MapVector<StringRef, Reads> reads;
   for (const auto &tensor : graph.initializer())
@@ -95,13 +117,18 @@ kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
     for (const std::string &input : node.input())
       if (auto read = reads.find(input);
           read != reads.end() && seen.insert(input).second) {
-        ++read->second.count;
-        read->second.areOwn &= isOwnRead(node, input);
+        Reads &all = read->second;
+        StringRef argument = argumentLike(callOf(node), input);
+        all.areOfOne &=
+            !argument.empty() && (all.count == 0 || argument == all.argument);
+        all.argument = argument;
+        all.areOwn &= isOwnRead(node, input);
+        ++all.count;
       }
   }
   std::vector<std::string> names;
   for (const auto &[name, read] : reads)
-    if (read.count > 1 && read.areOwn)
+    if (read.count > 1 && (read.areOwn || read.areOfOne))
       names.push_back(name.str());
   return names;
 }

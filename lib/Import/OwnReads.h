@@ -30,11 +30,18 @@ llvm::StringRef callOf(const onnx::NodeProto &node);
 /// The modules in a node's name, "/layers/layers.0/norm/" of ".../Mul".
 llvm::StringRef scopeOf(const onnx::NodeProto &node);
 
+/// The argument of a call that is called after a parameter of the same last
+/// name, %p_cell_bias for "norm.bias", if there is just one; else empty. A
+/// module that is applied several times has one, whatever other tensor is
+/// stored in its place.
+llvm::StringRef argumentLike(llvm::StringRef call, llvm::StringRef parameter);
+
 /// Whether the file says that the node's call or module in PyTorch has a
 /// parameter of just this name.
 bool isOwnRead(const onnx::NodeProto &node, llvm::StringRef parameter);
 
-/// Initializers that several nodes read, all of them as their own.
+/// Initializers that several nodes read, all of them as their own, or as one
+/// parameter of another name.
 std::vector<std::string> sharedByModel(const onnx::GraphProto &graph);
 
 } // namespace kerf::onnx_import

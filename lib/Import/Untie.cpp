@@ -144,9 +144,14 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
       if (isOwn)
         return {'o', kind, 0};
       // A norm's scale and its variance may both be stored as it.
-      if (!call.empty())
-        return {'c', kind,
-                ofCall.try_emplace(call, ofCall.size()).first->second};
+      if (!call.empty()) {
+        StringRef argument = argumentLike(call, name);
+        return {
+            'c', kind,
+            ofCall
+                .try_emplace(argument.empty() ? call : argument, ofCall.size())
+                .first->second};
+      }
       return {'w', whole++, 0};
     };
     SmallVector<Thing> things = llvm::map_to_vector(readers->second, thingRead);
