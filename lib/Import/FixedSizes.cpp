@@ -16,6 +16,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 using namespace kerf;
@@ -107,12 +108,26 @@ public:
   /// Other sizes of as few dimensions as possible, with which the model is
   /// taken: one that is near (not 1, which is taken wherever it is repeated),
   /// or the next multiples of a power of two, as a model has them that halves
-  /// its images and doubles them again. Empty: none are known.
-  Sizes mendingSizes() const {
-    for (int64_t far : {1, -1, 2, -2, 3, -3, 4, -4})
-      for (const auto &[name, size] : options.dims)
-        if (size + far > 1 && isTakenWith(name, size + far))
-          return {{name, size + far}};
+  /// its images and doubles them again. Empty: none are known. `suspects`: the
+  /// sizes that were given and may be to blame: any one of them that is
+  /// another helps, or nothing is known but that these are among them.
+  Sizes mendingSizes(Sizes &suspects) const {
+    Sizes nearest, found;
+    int64_t least = INT64_MAX;
+    for (const auto &[name, size] : options.dims)
+      for (int64_t far : {1, -1, 2, -2, 3, -3, 4, -4})
+        if (size + far > 1 && isTakenWith(name, size + far)) {
+          found[name] = size;
+          if (std::abs(far) < least) {
+            least = std::abs(far);
+            nearest = {{name, size + far}};
+          }
+          break;
+        }
+    if (!found.empty()) {
+      suspects = found;
+      return nearest;
+    }
     for (int64_t multiple : {2, 4, 8, 16, 32, 64}) {
       Sizes sizes = options.dims;
       for (auto &entry : sizes)
@@ -126,6 +141,7 @@ public:
           continue;
         sizes[name] = other;
         mending[name] = other;
+        suspects[name] = size;
       }
       return mending;
     }
@@ -182,12 +198,7 @@ void kerf::onnx_import::noteFixedSizes(MLIRContext &context, StringRef path,
   if (sizes.empty() || (first->isOfSizes && tooLarge.empty()))
     return;
   // What changes the text of the error need not be what it comes of.
-  Sizes mending = tooLarge.empty() ? trials.mendingSizes() : Sizes();
-  if (!mending.empty()) {
-    sizes.clear();
-    for (const auto &entry : mending)
-      sizes[entry.first] = options.dims.at(entry.first);
-  }
+  Sizes mending = tooLarge.empty() ? trials.mendingSizes(sizes) : Sizes();
   // With a size that is taken nothing is wrong. Else what reads differently
   // with another size is of the sizes as well.
   auto isConsequence = [&](const ImportIssue &issue) {
