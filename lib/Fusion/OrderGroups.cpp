@@ -244,16 +244,16 @@ private:
       forEachRead(id, [&](Value memory) { readers[memory].push_back(id); });
     }
     SmallVector<int64_t> result(ordered);
-    std::vector<int64_t> placeOf(map.groups.size());
-    for (auto [place, id] : llvm::enumerate(result))
-      placeOf[id] = static_cast<int64_t>(place);
+    std::vector<int64_t> turnOf(map.groups.size());
+    for (auto [turn, id] : llvm::enumerate(result))
+      turnOf[id] = static_cast<int64_t>(turn);
     for (int64_t id : llvm::reverse(ordered)) {
       const FusionGroup &group = map.groups[id];
       if (readersOf[id].empty() || group.isAtLoad || isSent(group))
         continue;
       int64_t first = std::numeric_limits<int64_t>::max();
       for (int64_t reader : readersOf[id])
-        first = std::min(first, placeOf[reader]);
+        first = std::min(first, turnOf[reader]);
       int64_t bytes = 0;
       for (Operation *op : group.ops)
         for (Value value : op->getResults())
@@ -264,16 +264,16 @@ private:
       forEachRead(id, [&](Value memory) {
         if (seen.insert(memory).second && !isLeft(memory) &&
             llvm::none_of(readers[memory], [&](int64_t reader) {
-              return reader != id && placeOf[reader] >= first;
+              return reader != id && turnOf[reader] >= first;
             }))
           bytes -= questions.bytesOf(memory);
       });
       if (bytes <= 0)
         continue;
-      int64_t &place = placeOf[id];
-      for (; place + 1 < first; ++place) {
-        std::swap(result[place], result[place + 1]);
-        placeOf[result[place]] = place;
+      int64_t &turn = turnOf[id];
+      for (; turn + 1 < first; ++turn) {
+        std::swap(result[turn], result[turn + 1]);
+        turnOf[result[turn]] = turn;
       }
     }
     return result;

@@ -61,5 +61,8 @@ TEST(FixedEpilogue, OtherFunctionsAndTensorsAreKernels) {
     for (StepOperand operand : {StepOperand::Whole, StepOperand::PerColumn})
       EXPECT_EQ(taken(true, {{step, operand}}), 0u);
   EXPECT_EQ(taken(true, {{EpilogueStep::Add, StepOperand::Number}}), 0u);
+  // Of an op that does not say which step it is.
+  EXPECT_EQ(taken(false, {{EpilogueStep::Some, StepOperand::Whole}, kBias}),
+            2u);
 }
 } // namespace
