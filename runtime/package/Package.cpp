@@ -44,7 +44,8 @@ std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
       (::access((path + "/manifest.json").c_str(), F_OK) != 0 &&
        ::access((path + "/program.so").c_str(), F_OK) != 0))
     throw Error(KERF_INVALID_ARGUMENT,
-                "not a package, expected a folder with manifest.json");
+                "not a package, expected a folder with manifest.json, "
+                "as kerf compile makes it of a model");
   auto package = std::make_shared<Package>();
   package->path = path;
   auto text = mapPackageFile(path + "/", program + ".json");

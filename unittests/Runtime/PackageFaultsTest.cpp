@@ -359,7 +359,7 @@ TEST(PackageFaults, DamagedFolders) {
             "cannot open: No such file or directory");
   TempDir dir;
   EXPECT_THAT(runTestPackage(dir.path(""), input).message,
-              HasSubstr("not a package, expected a folder"));
+              HasSubstr("as kerf compile makes it of a model"));
   dir.write("file", "x");
   EXPECT_THAT(runTestPackage(dir.path("file"), input).message,
               HasSubstr("not a package"));
