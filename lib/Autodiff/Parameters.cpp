@@ -11,6 +11,7 @@
 
 #include "kerf/Format/StepScalars.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/OtherNames.h"
 #include "kerf/Support/DescribeType.h"
 #include "kerf/Support/NamePattern.h"
 #include "kerf/Support/NarrowTypes.h"
@@ -158,7 +159,9 @@ namespace {
 /// name.
 class Patterns {
 public:
-  Patterns(StringRef flag, ArrayRef<std::string> texts) : flag(flag) {
+  Patterns(StringRef flag, ArrayRef<std::string> texts,
+           ArrayRef<OtherName> otherNames)
+      : flag(flag), otherNames(otherNames) {
     for (const std::string &text : texts)
       patterns.push_back({text, namePattern(text), false});
   }
@@ -206,13 +209,26 @@ public:
                               "') and no parameter; option "
                               "batch-norm=frozen keeps these");
       } else if (!pattern.used) {
-        std::string close = closestPattern(pattern.text, names);
+        std::string stored = storedAs(otherNames, pattern.text);
+        std::string close = stored.empty() ? closestPattern(pattern.text, names)
+                                           : ": " + stored;
         result = step.request(flag + ": no parameter matches '" + pattern.text +
                               "'" + (close.empty() ? someNames() : close));
-        step.note("weights that several layers share have one name; kerf plan "
-                  "with option train and -v prints all names");
+        if (stored.empty())
+          step.note(
+              "weights that several layers share have one name; kerf plan "
+              "with option train and -v prints all names");
       }
     return result;
+  }
+  /// A pattern that matches some names, and of a weight one that it is not
+  /// stored under.
+  void noteOtherNames(Step &step) const {
+    for (const Pattern &pattern : patterns)
+      if (std::string stored = storedAs(otherNames, pattern.text);
+          pattern.used && !stored.empty())
+        step.notes.push_back(flag.str() + ": " + stored + ", which '" +
+                             pattern.text + "' does not match");
   }
 
 private:
@@ -224,7 +240,8 @@ private:
     for (size_t i = 0; i < std::min(kFew, names.size()); ++i)
       text += (i == 0 ? ": there are '" : ", '") + names[i] + "'";
     if (names.size() > kFew)
-      text += " and " + std::to_string(names.size() - kFew) + " others";
+      text += " and " + std::to_string(names.size() - kFew) +
+              (names.size() == kFew + 1 ? " other" : " others");
     return text;
   }
 
@@ -234,6 +251,7 @@ private:
     bool used;
   };
   StringRef flag;
+  ArrayRef<OtherName> otherNames;
   std::vector<Pattern> patterns;
   std::vector<std::string> names; ///< that were looked at
   llvm::SmallVector<std::string> statistics;
@@ -402,12 +420,14 @@ LogicalResult Step::selectParameters() {
       asWell.push_back(text.substr(1));
     else
       these.push_back(text);
-  Patterns train("option trainable", these), more("option trainable", asWell);
-  Patterns keep("option frozen", options.frozen);
+  std::vector<OtherName> others = otherNames(main->getParentOfType<ModuleOp>());
+  Patterns train("option trainable", these, others);
+  Patterns more("option trainable", asWell, others);
+  Patterns keep("option frozen", options.frozen, others);
   std::vector<std::string> none;
   if (!options.optimizer.noDecay.empty())
     none.push_back(options.optimizer.noDecay);
-  Patterns noDecay("option optimizer: no_decay", none);
+  Patterns noDecay("option optimizer: no_decay", none, others);
   for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkSyntax(*this)))
       return mlir::failure();
@@ -502,6 +522,8 @@ LogicalResult Step::selectParameters() {
   }
   noteShared();
   noteUnclear();
+  for (Patterns *each : {&train, &more, &keep, &noDecay})
+    each->noteOtherNames(*this);
   if (failed(checkTrainable()))
     return mlir::failure();
   if (parameters.empty())

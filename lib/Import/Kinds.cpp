@@ -17,7 +17,7 @@ StringRef kerf::onnx_import::kindOf(const onnx::ValueInfoProto &info) {
 }
 
 void Importer::noteKinds(const onnx::GraphProto &graph) {
-  SmallVector<Attribute> buffers, parameters, shared;
+  SmallVector<Attribute> buffers, parameters, shared, others;
   for (const auto &info : graph.value_info()) {
     if (!initializers.count(info.name()))
       continue;
@@ -30,9 +30,13 @@ void Importer::noteKinds(const onnx::GraphProto &graph) {
   if (options.smallWeights)
     for (const std::string &name : sharedByModel(graph))
       shared.push_back(ops.getStringAttr(name));
+  for (const auto &[other, stored] : otherNamesOf(graph))
+    for (const std::string &name : {other, stored})
+      others.push_back(ops.getStringAttr(name));
   for (auto [key, names] : {std::pair(kBuffersAttr, &buffers),
                             {kParametersAttr, &parameters},
-                            {kSharedAttr, &shared}})
+                            {kSharedAttr, &shared},
+                            {kOtherNamesAttr, &others}})
     if (!names->empty())
       (*module)->setAttr(key, ops.getArrayAttr(*names));
 }

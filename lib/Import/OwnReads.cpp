@@ -22,6 +22,14 @@ StringRef kerf::onnx_import::scopeOf(const onnx::NodeProto &node) {
   return name.take_front(name.rfind('/') + 1);
 }
 
+/// "norm.bias" of its copy "norm.bias.2".
+static StringRef withoutCopy(StringRef parameter) {
+  StringRef stem = parameter.rtrim("0123456789");
+  return stem.size() < parameter.size() && stem.ends_with(".")
+             ? stem.drop_back()
+             : parameter;
+}
+
 static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
 /// Whether the call has an argument that torch.export calls after the
@@ -43,9 +51,7 @@ static bool hasArgument(StringRef call, StringRef parameter) {
 }
 
 StringRef kerf::onnx_import::argumentLike(StringRef call, StringRef parameter) {
-  // "norm.bias.2" is a copy of "norm.bias".
-  if (StringRef stem = parameter.rtrim("0123456789"); stem.ends_with("."))
-    parameter = stem.drop_back();
+  parameter = withoutCopy(parameter);
   std::string last = "_";
   for (char c : parameter.substr(parameter.rfind('.') + 1))
     last += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
@@ -88,6 +94,66 @@ static std::string moduleOf(StringRef node, bool isNumbered) {
     before = part;
   }
   return module;
+}
+
+/// The module in PyTorch that a node is of: "layers.0.norm"; else empty.
+static std::string readerOf(const onnx::NodeProto &node) {
+  if (StringRef(node.name()).starts_with("/"))
+    return moduleOf(node.name(), true);
+  // "['', 'layers', 'layers.0', 'linear_1']": modules, then the call.
+  for (const auto &entry : node.metadata_props())
+    if (entry.key() == "pkg.torch.onnx.name_scopes") {
+      llvm::SmallVector<StringRef> parts;
+      StringRef(entry.value()).split(parts, '\'');
+      return parts.size() < 5 ? "" : parts[parts.size() - 4].str();
+    }
+  return "";
+}
+
+/// Whether an exporter has folded the transposition of a module's weight, and
+/// called what came out by a number: val_7, onnx::MatMul_12.
+static bool isFolded(const onnx::NodeProto &node, StringRef reader,
+                     StringRef input) {
+  if (node.op_type() != "MatMul" || node.input_size() != 2 ||
+      node.input(1) != input)
+    return false;
+  StringRef call = callOf(node);
+  return call.empty() ? input.starts_with("onnx::MatMul_")
+                      : input.starts_with("val_") &&
+                            hasArgument(call, (reader + ".weight").str());
+}
+
+std::vector<std::pair<std::string, std::string>>
+kerf::onnx_import::otherNamesOf(const onnx::GraphProto &graph) {
+  llvm::StringSet<> stored;
+  for (const auto &tensor : graph.initializer())
+    stored.insert(tensor.name());
+  std::vector<std::pair<std::string, std::string>> names;
+  auto add = [&](const std::string &other, StringRef input) {
+    std::pair<std::string, std::string> both = {other, input.str()};
+    if (!stored.contains(other) && !llvm::is_contained(names, both))
+      names.push_back(std::move(both));
+  };
+  for (const auto &node : graph.node()) {
+    std::string reader = readerOf(node);
+    for (StringRef input : node.input()) {
+      if (reader.empty() || !stored.contains(input))
+        continue;
+      if (isFolded(node, reader, input)) {
+        add(reader + ".weight", input);
+        continue;
+      }
+      if (!input.contains('.'))
+        continue;
+      auto [owner, last] = withoutCopy(input).rsplit('.');
+      // A module's code may read what is of a module in it.
+      if (owner == reader || owner.starts_with(reader + ".") ||
+          StringRef(reader).starts_with((owner + ".").str()))
+        continue;
+      add(reader + "." + last.str(), input);
+    }
+  }
+  return names;
 }
 
 bool kerf::onnx_import::isOwnRead(const onnx::NodeProto &node,

@@ -44,6 +44,11 @@ bool isOwnRead(const onnx::NodeProto &node, llvm::StringRef parameter);
 /// parameter of another name.
 std::vector<std::string> sharedByModel(const onnx::GraphProto &graph);
 
+/// Names that the modules which read an initializer have for it, by the file,
+/// where it is stored under another's: ("wte.weight", "lm_head.weight").
+std::vector<std::pair<std::string, std::string>>
+otherNamesOf(const onnx::GraphProto &graph);
+
 } // namespace kerf::onnx_import
 
 #endif // KERF_LIB_IMPORT_OWNREADS_H

@@ -4,6 +4,7 @@
 #include "PartReads.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/OtherNames.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/NamePattern.h"
 
@@ -90,6 +91,9 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
       if (readsElements(graph.node(n), i))
         uses[graph.node(n).input(i)].push_back({n, i});
   std::vector<bool> used(tied.size());
+  std::vector<OtherName> others; // before there are copies
+  if (!tied.empty())
+    others = otherNamesOf(graph);
   std::vector<std::string> shared;
   std::optional<PartReads> parts;
   int stored = graph.initializer_size();
@@ -180,9 +184,12 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     }
   }
   for (size_t p = 0; p < tied.size(); ++p)
-    if (!used[p] && error.empty())
+    if (!used[p] && error.empty()) {
+      std::string why = storedAs(others, tied[p]);
       error = "option tied: no initializer that several nodes read matches '" +
-              tied[p] + "'" + closestPattern(tied[p], shared);
+              tied[p] + "'" +
+              (why.empty() ? closestPattern(tied[p], shared) : ": " + why);
+    }
   return copies;
 }
 

@@ -378,6 +378,7 @@ Outcome Compilation::makePlan() {
       [&]() -> std::optional<Outcome> {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
+        noteOtherName(run.message);
         if (run.error == plan::PlanError::BadRequest)
           // What is wrong is an option by itself, or one for this model.
           return failWith(Outcome::WrongUsage,

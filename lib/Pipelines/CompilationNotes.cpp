@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Pipelines/Compilation.h"
 
+#include "kerf/Interfaces/OtherNames.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -13,6 +15,18 @@
 
 using namespace kerf;
 using llvm::Twine;
+
+/// A hint of planning whose pattern matches nothing may have a name that its
+/// weight is not stored under.
+void Compilation::noteOtherName(std::string &message) {
+  for (const plan::ShardHint &hint : options.plan.hints) {
+    std::string start =
+        "option shard: no value is named '" + hint.pattern + "'";
+    std::string stored = storedAs(otherNames(module.get()), hint.pattern);
+    if (!stored.empty() && llvm::StringRef(message).starts_with(start))
+      message = start + ": " + stored;
+  }
+}
 
 /// Notes copies of weights: exporters store equal tensors once, and training
 /// changes each copy by itself.

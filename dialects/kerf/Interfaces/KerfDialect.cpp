@@ -46,6 +46,10 @@ static bool areTexts(Attribute attribute) {
   return texts && llvm::all_of(texts, llvm::IsaPred<StringAttr>);
 }
 
+static bool areTextPairs(Attribute attribute) {
+  return areTexts(attribute) && cast<ArrayAttr>(attribute).size() % 2 == 0;
+}
+
 static bool isUnit(Attribute attribute) { return isa<UnitAttr>(attribute); }
 
 static bool isPrecondition(Attribute attribute) {
@@ -68,6 +72,7 @@ static constexpr KnownAttribute kKnown[] = {
     {kBuffersAttr, OnModule, areTexts, "a list of strings"},
     {kParametersAttr, OnModule, areTexts, "a list of strings"},
     {kSharedAttr, OnModule, areTexts, "a list of strings"},
+    {kOtherNamesAttr, OnModule, areTextPairs, "a list of pairs of strings"},
     {kCopyOfAttr, OnOp, isText, "a string"},
     {kNoGradientAttr, OnOp, isUnit, "a unit"},
     {kTransferCast, OnOp, isUnit, "a unit"},

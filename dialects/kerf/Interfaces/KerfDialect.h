@@ -20,6 +20,7 @@ inline constexpr llvm::StringLiteral kFilesAttr = "kerf.files";
 inline constexpr llvm::StringLiteral kBuffersAttr = "kerf.buffers";
 inline constexpr llvm::StringLiteral kParametersAttr = "kerf.parameters";
 inline constexpr llvm::StringLiteral kSharedAttr = "kerf.shared";
+inline constexpr llvm::StringLiteral kOtherNamesAttr = "kerf.other_names";
 inline constexpr llvm::StringLiteral kCopyOfAttr = "kerf.copy_of";
 inline constexpr llvm::StringLiteral kNoGradientAttr = "kerf.no_gradient";
 

@@ -25,6 +25,7 @@ def Kerf_Dialect : Dialect {
     | `kerf.buffers` | the module | strings: names of weights that are buffers or constants of the model's framework, as its exporter says: not trained |
     | `kerf.parameters` | the module | strings: names of weights that are parameters there; where something is trained |
     | `kerf.shared` | the module | strings: names of weights that the model itself reads in several places, as its exporter says; where something is trained |
+    | `kerf.other_names` | the module | pairs of strings: a name by which a module knows a weight that is stored under the name of another, and that name |
     | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
     | `kerf.no_gradient` | ops | none: nothing is differentiated through the op |
     | `kerf.transfer_cast` | casts between floats | none: see kerf/Interfaces/TransferCast.h |

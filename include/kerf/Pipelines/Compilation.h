@@ -196,6 +196,7 @@ private:
   std::string explainedName() const;
   Outcome runExplain();
   void takePlanned(plan::PlanResult result);
+  void noteOtherName(std::string &message);
   /// The lines of a message, the first an error about the model.
   Outcome failWith(Outcome outcome, const llvm::Twine &message);
 
