@@ -144,12 +144,38 @@ void LossBuilder::noteProbabilities(Value x) {
   Operation *def = x.getDefiningOp();
   while (isa_and_nonnull<nn::ReshapeOp, nn::CastOp>(def))
     def = def->getOperand(0).getDefiningOp();
+  if (rule.expects && isa_and_nonnull<nn::LogSoftmaxOp>(def) &&
+      rule.ofClasses && StringRef(rule.expects) == "logits")
+    step.notes.push_back("option loss: output '" + spec.prediction +
+                         "' is what LogSoftmax gives, whose loss is nll; " +
+                         spec.name + " computes it again, to the same values");
   if (!rule.expects || !isa_and_nonnull<nn::SigmoidOp, nn::SoftmaxOp>(def))
     return;
-  step.notes.push_back("option loss: " + spec.name + " takes " + rule.expects +
-                       ", output '" + spec.prediction + "' is what " +
-                       (isa<nn::SigmoidOp>(def) ? "Sigmoid" : "Softmax") +
-                       " gives: train the model without it");
+  StringRef kind = isa<nn::SigmoidOp>(def) ? "Sigmoid" : "Softmax";
+  Value read = def->getOperand(0);
+  std::string better;
+  for (OpOperand &end : step.terminator()->getOpOperands())
+    if (end.get() == read)
+      better = "its input is an output, too: " + spec.name + "(" +
+               step.main
+                   .getResultAttrOfType<StringAttr>(end.getOperandNumber(),
+                                                    kNameAttr)
+                   .str() +
+               "," + spec.target + ")";
+  if (better.empty())
+    better =
+        "train a model that gives the input of " + kind.str() +
+        (read.getDefiningOp()
+             ? ", which node '" + nodeName(read.getDefiningOp()) + "' computes"
+             : "") +
+        (rule.ofClasses ? ", or LogSoftmax of it, for nll" : "");
+  step.notes.push_back(
+      "warning: option loss: " + spec.name + " takes " + rule.expects +
+      ", output '" + spec.prediction + "' is what " + kind.str() +
+      " gives (node '" + nodeName(def) +
+      "'): it trains, and badly, as it does "
+      "in PyTorch, since the loss applies " +
+      (rule.ofClasses ? "softmax" : "sigmoid") + " itself; " + better);
 }
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,

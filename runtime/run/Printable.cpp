@@ -77,6 +77,11 @@ size_t kerf::rt::unfinishedBytes(const std::string &text) {
   return 0;
 }
 
+std::string kerf::rt::noteLine(const std::string &text) {
+  return (text.rfind("warning: ", 0) == 0 ? "" : "note: ") + printable(text) +
+         "\n";
+}
+
 void kerf::rt::say(const Messages &messages, const std::string &lines) {
   say(messages.file, messages.spell ? messages.spell(lines) : lines);
 }

@@ -231,7 +231,7 @@ int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
     code = report(currentError(), options, job, err);
     if (!isReady && !options.quiet && job.leads())
       for (const std::string &text : options.hints)
-        say(err, "note: " + printable(text) + "\n");
+        say(err, noteLine(text));
   }
   return job.leave(code, err);
 }

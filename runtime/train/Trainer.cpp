@@ -56,7 +56,7 @@ void Trainer::note(const std::string &text) {
   if (progress)
     progress->clear();
   if (!options.quiet && job.leads())
-    say(err, "note: " + printable(text) + "\n");
+    say(err, noteLine(text));
 }
 
 void Trainer::openPackage() {

@@ -2,6 +2,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import re
 import sys
 
 import numpy as np
@@ -49,8 +50,15 @@ for op, loss in (("Sigmoid", "bce_with_logits(y,t)"), ("Softmax", "cross_entropy
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], [w]), ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)]),
               OUT / "ends.onnx")
     result = kerf("plan", OUT / "ends.onnx", "--train", f"--loss={loss}", "--optimizer=sgd")
-    said = f"takes logits, output 'y' is what {op} gives" in result.stderr
+    said = re.search(f"^warning: --loss: \\S+ takes logits, output 'y' is what {op} gives .*: it trains, and badly, as it does in PyTorch, .* "
+                     f"gives the input of {op}, which node '\\S+' computes", result.stderr, re.M) is not None
     checks.expect(f"{loss} of {op}", result.returncode == 0 and said == (op != "LogSoftmax"), result.stderr)
+# Where the logits are an output as well, the loss of these is named.
+graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["h"]), onnx.helper.make_node("Softmax", ["h"], ["y"])], "g", ends[:1],
+                               [ends[1], onnx.helper.make_tensor_value_info("h", 1, [2, 3])], [w])
+onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)]), OUT / "both.onnx")
+result = kerf("plan", OUT / "both.onnx", "--train", "--loss=cross_entropy(y,t)", "--optimizer=sgd")
+checks.expect("logits beside", "; its input is an output, too: cross_entropy(h,t)\n" in result.stderr, result.stderr)
 for word, meant in (("bce", "bce_with_logits"), ("mse_loss", "mse"), ("l1_loss", "l1")):
     expect_error(checks, word, ["plan", OUT / "ends.onnx", "--train", f"--loss={word}(y,t)", "--optimizer=sgd"], 2, [f"unknown loss '{word}', did you mean '{meant}'"])
 # An output that is the loss is no function of others.

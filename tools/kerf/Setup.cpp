@@ -413,7 +413,7 @@ std::vector<std::string> kerf::tool::notesOf(const Compilation &compilation,
 void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
   if (!o.quiet)
     for (const std::string &note : notesOf(compilation, o))
-      rt::say(stderr, "note: " + rt::printable(note) + "\n");
+      rt::say(stderr, rt::noteLine(note));
 }
 
 bool kerf::tool::isPackage(const std::string &path) {

@@ -23,6 +23,10 @@ std::string printable(const std::string &text, bool lines = false);
 /// for text that arrives in pieces.
 size_t unfinishedBytes(const std::string &text);
 
+/// `note: TEXT` as a line, printable; a text that begins with "warning: " is
+/// one by itself.
+std::string noteLine(const std::string &text);
+
 /// Writes lines of text, printable.
 void say(std::FILE *file, const std::string &lines);
 
