@@ -191,14 +191,14 @@ static void checkFacts(const std::string &path, const Metadata &facts,
     if (theirs != mine)
       foreign(path, cat(key, " is ", theirs, ", this run has ", mine, meaning));
   };
-  same("seed", std::to_string(state.seed));
-  same("batch_size", std::to_string(state.batch));
-  same("samples", std::to_string(state.samples));
-  same("data", hexDigits(state.data));
   // Version 1 does not say with which weights its run began.
   if (facts.at("format") != kerf::checkpointSchema.text(1))
     same("weights", hexDigits(weights.fingerprint()),
          " (the model's file has other weights than the run began with)");
+  same("seed", std::to_string(state.seed));
+  same("batch_size", std::to_string(state.batch));
+  same("samples", std::to_string(state.samples));
+  same("data", hexDigits(state.data));
   same("batches_per_epoch", std::to_string(state.perEpoch));
   same("shuffle", state.shuffle ? "on" : "off");
   same("last_batch", state.keepLast ? "keep" : "drop");
@@ -230,6 +230,11 @@ static std::string whyAlone(const std::string &name,
                "other parameters";
 }
 
+static std::string describe(kerf_dtype_t dtype,
+                            const std::vector<int64_t> &shape) {
+  return cat(kerf_dtype_name(dtype), " ", shapeString(shape));
+}
+
 static void checkTensors(const std::string &path, const Safetensors &file,
                          const Weights &weights) {
   std::set<std::string> names, found;
@@ -243,14 +248,49 @@ static void checkTensors(const std::string &path, const Safetensors &file,
       foreign(path,
               "it has no \"" + p.name + "\"" + whyAlone(p.name, names, found));
     if (tensor->dtype != p.dtype || tensor->shape != p.shape)
-      foreign(path, cat("\"", p.name, "\" is ", kerf_dtype_name(tensor->dtype),
-                        " ", shapeString(tensor->shape), ", this run has ",
-                        kerf_dtype_name(p.dtype), " ", shapeString(p.shape)));
+      foreign(path, cat("\"", p.name, "\" is ",
+                        describe(tensor->dtype, tensor->shape),
+                        ", this run has ", describe(p.dtype, p.shape)));
   }
   for (const std::string &name : found)
     if (!names.count(name))
       foreign(path, "it has \"" + name + "\", which this run does not have" +
                         whyAlone(name, found, names));
+}
+
+/// A model of other weights that has other parameters is another model: its
+/// run differs in more, which is no matter then.
+static void checkModel(const std::string &path, const Safetensors &file,
+                       const Weights &weights) {
+  const Metadata &facts = file.metadata();
+  if (auto it = facts.find("weights");
+      it != facts.end() && it->second == hexDigits(weights.fingerprint()))
+    return;
+  std::set<std::string> own, found;
+  for (const Weights::Parameter &p : weights.parameters())
+    own.insert(p.name);
+  for (auto &[name, tensor] : file.all())
+    found.insert(name);
+  auto other = [&](const std::string &theirs, const std::string &mine) {
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat(path, ": is of another model: it has ", theirs,
+                    ", this model has ", mine));
+  };
+  auto alone = [](const std::set<std::string> &some,
+                  const std::set<std::string> &others) -> std::string {
+    for (const std::string &name : some)
+      if (!others.count(name) && !isStateOf(name, some))
+        return "\"" + name + "\"";
+    return "";
+  };
+  std::string mine = alone(own, found), theirs = alone(found, own);
+  if (!mine.empty() && !theirs.empty())
+    other(theirs, mine);
+  for (const Weights::Parameter &p : weights.parameters())
+    if (const Safetensors::Tensor *tensor = file.find(p.name);
+        tensor && tensor->shape != p.shape)
+      other("\"" + p.name + "\" as " + describe(tensor->dtype, tensor->shape),
+            "it as " + describe(p.dtype, p.shape));
 }
 
 /// Steps, epochs and batches of a run that has been at this place.
@@ -331,7 +371,8 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
                             : path + ": is damaged: " + error.message);
       continue;
     }
-    // First: of another model, names that differ have no other reason.
+    checkModel(path, file, weights);
+    // Before names: of another model, these have no other reason to differ.
     checkFacts(path, file.metadata(), state, weights);
     checkTensors(path, file, weights);
     if (found.lossScale.has_value() != state.lossScale.has_value())

@@ -170,6 +170,17 @@ names = sorted(path.name for path in folder.iterdir())
 checks.expect("what is not ours stays, halves go", names == sorted(
     ["checkpoint-best.safetensors", *(f"checkpoint-0000000{i:02}.safetensors" for i in (8, 10, 12))]), str(names))
 
+# Of another model that is said first, whatever else is another, and of other weights before the seed.
+renamed = onnx.load(MLP / "model.onnx")
+for node in renamed.graph.node:
+    node.input[:] = ["other.weight" if name == first.name else name for name in node.input]
+renamed.graph.initializer[0].name = "other.weight"
+del renamed.graph.value_info[:]
+onnx.save(renamed, OUT / "renamed.onnx")
+foreign = train("kept", model=OUT / "renamed.onnx", flags=[*flags, "--steps=12", "--resume", "--seed=9"], expect=2)
+checks.expect("another model", f'is of another model: it has "{first.name}", this model has "other.weight"' in foreign.stderr, foreign.stderr)
+foreign = train("kept", model=OUT / "changed.onnx", flags=[*flags, "--steps=12", "--resume", "--seed=9"], expect=2)
+checks.expect("other weights before the seed", "is of another run: weights is" in foreign.stderr, foreign.stderr)
 # Other rules of updates are taken, and said.
 ruled = [f"--checkpoint-dir={OUT / 'rules'}", "--learning-rate=cosine"]
 train("rules", flags=[*ruled, "--steps=4"])
