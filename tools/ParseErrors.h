@@ -170,6 +170,33 @@ inline std::string anotherValue(const std::vector<const CLI::Option *> &options,
              : "";
 }
 
+/// "--dim batch 8", of flags whose values are assignments; empty: there is
+/// none.
+inline std::string spacedAssignment(const std::vector<std::string> &arguments) {
+  static const std::regex flags("--(dim|mesh|shard|batch-dim|constant|input|"
+                                "state)(=[^=@]+)?"),
+      value("[^-=@][^=]*"), behind("[^-].*");
+  for (size_t i = 0; i + 1 < arguments.size(); ++i) {
+    std::smatch found;
+    if (!std::regex_match(arguments[i], found, flags))
+      continue;
+    bool isJoined = found[2].matched;
+    if (!isJoined && (i + 2 >= arguments.size() ||
+                      !std::regex_match(arguments[i + 1], value)))
+      continue;
+    const std::string &last = arguments[i + (isJoined ? 1 : 2)];
+    if (!std::regex_match(last, behind) || last.find('=') == 0)
+      continue;
+    std::string first =
+        isJoined ? arguments[i] : arguments[i] + "=" + arguments[i + 1];
+    return "--" + found.str(1) +
+           ": name and value have '=' between them, as "
+           "in " +
+           first + "=" + last;
+  }
+  return "";
+}
+
 /// The first argument that neither `app` nor its command takes; empty: none.
 inline std::string unknownArgument(const CLI::App &app,
                                    const std::vector<std::string> &arguments) {
@@ -190,6 +217,8 @@ inline std::string unknownArgument(const CLI::App &app,
   }
   if (rest.empty())
     return "";
+  if (std::string own = spacedAssignment(arguments); !own.empty())
+    return own;
   std::string flag = rest.front().substr(0, rest.front().find('='));
   std::string owners;
   for (const CLI::App *sub :

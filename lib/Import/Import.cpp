@@ -441,6 +441,9 @@ static StringRef otherFormat(ArrayRef<uint8_t> bytes) {
            "(torch.onnx.export writes ONNX)";
   if (text.starts_with("\x93NUMPY"))
     return "an array of NumPy";
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return "a program or a library";
   if (text.starts_with("\x89HDF"))
     return "HDF5";
   if (text.size() > 8 && text[8] == '{' && text[7] == 0)

@@ -33,12 +33,40 @@ static std::shared_ptr<MappedFile> mapPackageFile(const std::string &folder,
   }
 }
 
+static constexpr const char *kModelKind = "an ONNX model";
+
+/// What a file is that is no package, by its name; else empty.
+static std::string kindOf(const std::string &path) {
+  const std::pair<const char *, const char *> kinds[] = {
+      {".onnx", kModelKind},
+      {".mlir", "IR"},
+      {".npy", "a NumPy array"},
+      {".npz", "an archive of NumPy arrays"},
+      {".json", "a JSON document"},
+      {".so", "a program without its package"},
+      {".safetensors", "a file of weights"},
+      {".pt", "a file of PyTorch"},
+      {".pth", "a file of PyTorch"}};
+  for (const auto &[ending, kind] : kinds)
+    if (size_t size = std::strlen(ending);
+        path.size() > size &&
+        path.compare(path.size() - size, size, ending) == 0)
+      return kind;
+  return "";
+}
+
 std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes,
                                        const std::string &program) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("cannot open: ", std::strerror(errno)));
+  if (std::string kind = kindOf(path); !S_ISDIR(info.st_mode) && !kind.empty())
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("is ", kind,
+                    ", expected a package, a folder that kerf "
+                    "compile makes of a model",
+                    kind == kModelKind ? "; kerf run takes models" : ""));
   // Something else was named, or a package without one of its files.
   if (!S_ISDIR(info.st_mode) ||
       (::access((path + "/manifest.json").c_str(), F_OK) != 0 &&

@@ -26,6 +26,22 @@ expect_error(checks, "a pattern of files", ["plan", MLP, "--dim=batch=8", "--dev
 (OUT / "net.onnx").write_bytes(MLP.read_bytes())
 expect_error(checks, "without its ending", ["run", OUT / "net", "--dim=batch=8", "--seed=1"], 2, [re.escape(f"did you mean {OUT / 'net'}.onnx?")])
 
+# What a file is, and which command takes it.
+FILES = INPUTS / "training/mlp"
+(OUT / "w.safetensors").write_bytes((16).to_bytes(8, "little") + b'{"a": {}}       ')
+(OUT / "two.kerf").mkdir()
+for name in ("manifest.json", "program.so"):
+    (OUT / "two.kerf" / name).write_bytes(b"\x7fELF")
+for path, said in ((FILES / "data.npz", "is an archive of arrays, expected an ONNX model.*\nnote: behind a model it gives inputs: --input=@\\S+ of kerf run, --data="),
+                   (OUT / "w.safetensors", "is a safetensors file, expected an ONNX model.*\nnote: it holds weights without a graph; torch.onnx.export writes ONNX"),
+                   (OUT / "two.kerf/program.so", "is a file of a package, expected an ONNX model\nnote: kerf run and kerf-run take the package: \\S+two.kerf\n")):
+    expect_error(checks, f"run {path.name}", ["run", path, "--seed=1"], 2, [said])
+expect_error(checks, "kerf-run of a model", [MLP, "--seed=1"], 2,
+             ["is an ONNX model, expected a package, a folder that kerf compile makes of a model; kerf run takes models"], tool="kerf-run")
+for flags, meant in ((["--dim", "batch", "8"], "--dim=batch=8"), (["--dim=batch", "8"], "--dim=batch=8"), (["--dim=batch=8", "--mesh", "dp", "2"], "--mesh=dp=2"),
+                     (["--dim=batch=8", "--shard", "x", "[{tp},{}]"], "--shard=x=[{tp},{}]"), (["--dim=batch=8", "--input", "x", "@x.npy"], "--input=x=@x.npy")):
+    expect_error(checks, f"a blank: {flags}", ["run", MLP, *flags], 2, [re.escape(f": name and value have '=' between them, as in {meant}\n")])
+
 machine = OUT / "two.json"
 result = kerf("calibrate", "--devices=cpu:2", "-o", machine, "-q")
 checks.expect("measures", result.returncode == 0, result.stderr)

@@ -50,14 +50,32 @@ static std::vector<std::string> readModel(const std::string &model,
 /// command line, and no broken model.
 static void refuseOwnJson(const std::string &path) {
   std::string kind = fileKind(path);
-  // Of files of other programs the importer says what to do with them.
-  if (kind.empty() || kind == kOnnxModel || kind == kArray ||
-      kind == kArchive || kind == kSafetensors)
-    return;
+  bool isArrays = llvm::sys::path::extension(path) == ".npz";
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
   std::vector<std::string> notes;
-  if (kind == "a plan")
+  if (kind == kPlan)
     notes = {"--plan=" + path +
              " behind a model uses it; kerf report shows it"};
+  else if (kind == kRunReport)
+    notes = {"kerf report shows it"};
+  else if (kind == kArray || (kind == kArchive && isArrays))
+    notes = {"behind a model it gives inputs: --input=" +
+             std::string(isArrays ? "@" : "NAME=@") + path + " of kerf run" +
+             (isArrays ? ", --data=" + path + " of kerf train" : "")};
+  else if (kind == kSafetensors)
+    notes = {"it holds weights without a graph; torch.onnx.export writes ONNX"};
+  else if (kind != kOnnxModel &&
+           llvm::sys::fs::exists(folder + "/manifest.json") &&
+           llvm::sys::path::extension(path) != ".onnx")
+    throw Failure{kUsage,
+                  path + ": is a file of a package, expected an ONNX model",
+                  {"kerf run and kerf-run take the package: " +
+                   (folder.empty() ? "." : folder.str())}};
+  // Of files of other programs the importer says what to do with them.
+  if (kind.empty() || kind == kOnnxModel || (kind == kArchive && !isArrays))
+    return;
+  if (kind == kArchive)
+    kind = "an archive of arrays";
   throw Failure{kUsage, path + ": is " + kind + ", expected an ONNX model",
                 notes};
 }
