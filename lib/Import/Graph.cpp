@@ -11,6 +11,7 @@
 #include "Handlers.h"
 
 #include "Importer.h"
+#include "Names.h"
 #include "Sequence.h"
 #include "kerf/Format/ClosestName.h"
 #include "kerf/Interfaces/KerfDialect.h"
@@ -156,6 +157,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
                    : known.empty() ? fixedSizes(graph)
                                    : ", expected " + llvm::join(known, ", ")));
   }
+  llvm::StringSet<> read = namesRead(graph);
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {
     if (initializers.count(input.name())) {
@@ -163,6 +165,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
       continue;
     }
     report.inputs.push_back(describe(input, options.dims));
+    report.inputs.back().isRead = read.contains(input.name());
     Location loc = NameLoc::get(ops.getStringAttr(input.name()));
     if (scope.values.count(input.name())) {
       refuse(input.name(), "name is defined twice");

@@ -87,7 +87,7 @@ static void printValue(raw_ostream &stream, const ModelValue &value,
     if (dim.symbol.empty() || dim.size >= 0)
       stream << dim.size;
   }
-  stream << "]\n";
+  stream << (value.isRead ? "]\n" : "] (not read)\n");
 }
 
 static std::string scaled(double number, ArrayRef<const char *> units,
@@ -197,6 +197,8 @@ valuesJson(const std::vector<ModelValue> &values,
         symbols[std::to_string(index)] = dim.symbol;
     if (!symbols.empty())
       object["symbols"] = std::move(symbols);
+    if (!value.isRead)
+      object["read"] = false;
     if (!bounded.dims.empty()) // these sizes are the most that they can be
       object["bounded"] = llvm::json::Array(bounded.dims);
     result.push_back(std::move(object));

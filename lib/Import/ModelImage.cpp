@@ -338,9 +338,12 @@ bool kerf::readModelFacts(llvm::StringRef path, ModelFacts &facts,
   std::set<std::string> initializers;
   for (const onnx::TensorProto &tensor : model.graph().initializer())
     initializers.insert(tensor.name());
+  llvm::StringSet<> read = onnx_import::namesRead(model.graph());
   for (const onnx::ValueInfoProto &input : model.graph().input())
-    if (!initializers.count(input.name()))
+    if (!initializers.count(input.name())) {
       facts.inputs.push_back(onnx_import::describe(input, {}));
+      facts.inputs.back().isRead = read.contains(input.name());
+    }
   for (const onnx::ValueInfoProto &output : model.graph().output())
     facts.outputs.push_back(output.name());
   std::set<std::string> locations;

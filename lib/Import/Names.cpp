@@ -163,3 +163,36 @@ void kerf::onnx_import::makeNamesPrintable(onnx::ModelProto &model) {
     walk.function(each);
   walk.opsets(model.mutable_opset_import());
 }
+
+/// All that nodes of a graph inside a node read, whoever computes it.
+static void addReads(const onnx::GraphProto &graph, llvm::StringSet<> &names) {
+  for (const auto &value : graph.output())
+    names.insert(value.name());
+  for (const auto &node : graph.node()) {
+    for (const std::string &name : node.input())
+      names.insert(name);
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        addReads(attribute.g(), names);
+  }
+}
+
+llvm::StringSet<> kerf::onnx_import::namesRead(const onnx::GraphProto &graph) {
+  llvm::StringSet<> names;
+  for (const auto &value : graph.output())
+    names.insert(value.name());
+  // Nodes stand behind what they read.
+  for (int n = graph.node_size() - 1; n >= 0; --n) {
+    const onnx::NodeProto &node = graph.node(n);
+    if (llvm::none_of(node.output(), [&](const std::string &name) {
+          return names.contains(name);
+        }))
+      continue;
+    for (const std::string &name : node.input())
+      names.insert(name);
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        addReads(attribute.g(), names);
+  }
+  return names;
+}

@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <string>
 
@@ -27,6 +28,9 @@ std::string printable(llvm::StringRef text);
 /// "x"?", or which inputs there are.
 std::string noInputOf(llvm::ArrayRef<std::string> inputs,
                       const std::string &name);
+
+/// Names of values that the outputs of a graph depend on.
+llvm::StringSet<> namesRead(const onnx::GraphProto &graph);
 
 /// All names of a model: of values, nodes, operators, attributes, domains and
 /// dimensions. Names of files are kept, since they are opened.

@@ -60,6 +60,18 @@ for name, flag in {"named": f"--input=x=@{X}", "alone": f"--input={X}", "at": f"
 result = kerf("verify", MLP, f"--input={X}", "--devices=2")
 checks.expect("verify", result.returncode == 0 and "equal" in result.stdout, result.stdout + result.stderr)
 
+# An input that no output depends on is shown as that, and need not be given.
+IDLE = graph("idle", [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["mask"], ["unused"])],
+             [("x", TensorProto.FLOAT, ["batch", 3]), ("mask", TensorProto.FLOAT, ["batch", 3])], [("y", TensorProto.FLOAT, ["batch", 3])])
+pair = npy("pair.npy", np.ones((2, 3), np.float32))
+for flags, sizes in (([], "batch, 3"), (["--dim=batch=2"], "batch=2, 3")):
+    shown, document = kerf("inspect", IDLE, *flags).stdout, json.loads(kerf("inspect", IDLE, "--json", *flags).stdout)
+    checks.expect(f"not read {flags}", f"  x: float[{sizes}]\n  mask: float[{sizes}] (not read)\n" in shown, shown)
+    checks.expect(f"not read, JSON {flags}", [each.get("read", True) for each in document["inputs"]] == [True, False], document["inputs"])
+runs("what is read alone", [IDLE, f"--input=x=@{pair}"], "y", -np.ones((2, 3), np.float32))
+runs("both", [IDLE, f"--input=x=@{pair}", f"--input=mask=@{pair}"], "y", -np.ones((2, 3), np.float32))
+expect_error(checks, "what is read is missing", ["run", IDLE, f"--input=mask=@{pair}"], 2, ['input "x" \\(f32 \\[batch, 3\\]\\) is missing'])
+
 # Two inputs that share a size; ids of 32 bits where 64 are asked for.
 TWO = graph("two", [helper.make_node("Gather", ["table", "ids"], ["rows"], axis=0),
                     helper.make_node("Add", ["rows", "bias"], ["y"])],

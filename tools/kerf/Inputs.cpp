@@ -232,7 +232,18 @@ void kerf::tool::takeInputs(Options &options, bool all) {
                            ? ": there is no input that could be drawn"
                            : ": every input is given, none is left to draw"),
                   {}};
-  if (all && !takesState && !options.seedGiven && !options.randomInputs)
+  bool isComplete =
+      all && !takesState && !options.seedGiven && !options.randomInputs;
+  // Of what nothing reads any elements will do.
+  for (size_t i = 0; isComplete && i < specs->size(); ++i)
+    if (const rt::InputSpec &spec = (*specs)[i];
+        !given[i] && llvm::any_of(facts.inputs, [&](const ModelValue &input) {
+          return input.name == spec.name && !input.isRead;
+        })) {
+      options.inputs.push_back(spec.name + "=0");
+      given[i].emplace();
+    }
+  if (isComplete)
     if (error = rt::missingInputs(*specs, given, options.inputs, options.model);
         !error.empty())
       throw Failure{kUsage, error, {}};

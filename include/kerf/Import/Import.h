@@ -90,6 +90,7 @@ struct ModelValue {
   std::string elementType;
   std::vector<Dim> dims;
   bool hasShape = false; ///< else `dims` says nothing
+  bool isRead = true;    ///< of an input: an output depends on it
 };
 
 /// An initializer that was copied for one input of a node (Untie.h).
