@@ -485,16 +485,14 @@ Compilation::runPasses(StringRef phase,
   // may refuse their input, since it would need a copy of the module.
   llvm::SmallString<128> reproducer;
   bool ours = !options.givenPlan && !options.resume;
+  // The file is made where it is needed: a signal leaves none.
   if (ours && !refuse &&
-      !llvm::sys::fs::createTemporaryFile("kerf-reproducer", "mlir",
-                                          reproducer))
+      !llvm::sys::fs::getPotentiallyUniqueTempFileName("kerf-reproducer",
+                                                       "mlir", reproducer))
     passes.enableCrashReproducerGeneration(reproducer);
   LogicalResult result = passes.run(module.get());
-  if (succeeded(result)) {
-    if (!reproducer.empty())
-      llvm::sys::fs::remove(reproducer);
+  if (succeeded(result))
     return phase == "plan" ? Outcome::Fine : dump(phase);
-  }
   if (refuse)
     if (std::optional<Outcome> refused = refuse())
       return *refused;

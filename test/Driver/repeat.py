@@ -72,6 +72,20 @@ for ending in (signal.SIGTERM, signal.SIGHUP):
     code = process.wait(timeout=60)
     checks.expect(f"nothing is left by {ending.name}", code == -ending and list(folder.iterdir()) == [], (code, list(folder.rglob("*"))))
 
+# So it is where a package is made: of what is linked nothing stays.
+for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    folder = OUT / f"compiling-{ending}"
+    folder.mkdir()
+    process = subprocess.Popen(["kerf", "compile", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--no-kernel-cache", "-q", "-o", OUT / f"{ending}.kerf"],
+                               env={**os.environ, "TMPDIR": str(folder)}, preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL)
+                                                                                             for each in (signal.SIGINT, signal.SIGHUP)])
+    while not list(folder.glob("*/*")) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(ending)
+    code = process.wait(timeout=60)
+    checks.expect(f"no objects are left by {ending.name}", code == -ending and list(folder.iterdir()) == [] and not list(OUT.glob(f"{ending}.kerf*")),
+                  (code, list(folder.rglob("*")), list(OUT.glob("*.kerf*"))))
+
 # Threads of ranks start in the first step: it may take many times as long as others, most of it waiting in collectives.
 ran = kerf("run", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--seed=1", "--threads=1", "--devices=cpu:2", "--mesh=tp=2", "--repeat=9",
            "-q", f"--stats={OUT / 'run.json'}")

@@ -266,8 +266,9 @@ int kerf::tool::compile(const Options &options) {
     further.emplace_back("prompt", prompt.get());
   for (auto &[name, program] : others.programs)
     further.emplace_back(name, program.get());
-  require(compilation,
-          compilation.runPackage(options.output, further, others.json));
+  TemporaryFolder objects;
+  require(compilation, packageWith(objects, compilation, options.output,
+                                   further, others.json));
   progress.finish();
   printPipelines(out, compilation, options);
   if (options.quiet)

@@ -95,10 +95,14 @@ private:
   std::string path;
 };
 
-/// Writes a package into a temporary folder. Objects to be linked are there as
-/// well meanwhile, and go with it.
+/// Writes a package, with the objects to be linked in a temporary folder. One
+/// that is in such a folder itself has them beside it.
 Outcome packageInto(Compilation &compilation, const std::string &path,
                     llvm::ArrayRef<Compilation::Further> further = {});
+Outcome packageWith(const TemporaryFolder &objects, Compilation &compilation,
+                    const std::string &path,
+                    llvm::ArrayRef<Compilation::Further> further,
+                    const std::string &sizes);
 
 /// Compiles the model into a package that lives as long as the command, and
 /// says what was decided. `folder`: for files that are needed until the program

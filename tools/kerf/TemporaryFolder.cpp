@@ -125,17 +125,34 @@ TemporaryFolder::~TemporaryFolder() {
   llvm::sys::fs::remove_directories(path);
 }
 
-Outcome kerf::tool::packageInto(Compilation &compilation,
-                                const std::string &path,
-                                llvm::ArrayRef<Compilation::Further> further) {
+static Outcome packageBeside(const std::string &objects,
+                             Compilation &compilation, const std::string &path,
+                             llvm::ArrayRef<Compilation::Further> further,
+                             const std::string &sizes) {
   const char *given = std::getenv("TMPDIR");
   std::optional<std::string> before =
       given ? std::optional<std::string>(given) : std::nullopt;
-  ::setenv("TMPDIR", llvm::sys::path::parent_path(path).str().c_str(), 1);
-  Outcome outcome = compilation.runPackage(path, further);
+  ::setenv("TMPDIR", objects.c_str(), 1);
+  Outcome outcome = compilation.runPackage(path, further, sizes);
   if (before)
     ::setenv("TMPDIR", before->c_str(), 1);
   else
     ::unsetenv("TMPDIR");
   return outcome;
+}
+
+Outcome kerf::tool::packageInto(Compilation &compilation,
+                                const std::string &path,
+                                llvm::ArrayRef<Compilation::Further> further) {
+  return packageBeside(llvm::sys::path::parent_path(path).str(), compilation,
+                       path, further, "");
+}
+
+Outcome kerf::tool::packageWith(const TemporaryFolder &objects,
+                                Compilation &compilation,
+                                const std::string &path,
+                                llvm::ArrayRef<Compilation::Further> further,
+                                const std::string &sizes) {
+  return packageBeside(llvm::sys::path::parent_path(objects.file("x")).str(),
+                       compilation, path, further, sizes);
 }
