@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <set>
+
 using llvm::StringRef;
 
 std::string
@@ -49,4 +51,26 @@ std::string kerf::plan::checkDegrees(
               ? std::string("1, the number of devices unless option devices=N "
                             "says otherwise")
               : "a divisor of " + std::to_string(devices) + " devices");
+}
+
+std::string kerf::plan::divisorsText(int64_t size, int64_t wanted) {
+  constexpr size_t kFew = 3; // below and above
+  std::vector<int64_t> below, above;
+  std::set<int64_t> all = {size};
+  for (int64_t number = 2; number * number <= size; ++number)
+    if (size % number == 0)
+      all.insert({number, size / number});
+  for (int64_t number : all)
+    (number < wanted ? below : above).push_back(number);
+  if (below.size() > kFew)
+    below.erase(below.begin(), below.end() - kFew);
+  above.resize(std::min(above.size(), kFew));
+  below.insert(below.end(), above.begin(), above.end());
+  std::string text;
+  for (size_t i = 0; i < below.size(); ++i)
+    text += (i == 0                  ? ", which "
+             : i + 1 == below.size() ? " and "
+                                     : ", ") +
+            std::to_string(below[i]);
+  return text + (below.empty() ? "" : below.size() == 1 ? " does" : " do");
 }

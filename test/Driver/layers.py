@@ -8,6 +8,8 @@ import re
 import sys
 
 sys.path.insert(0, sys.argv[2])
+import onnx
+
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT, INPUTS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -137,4 +139,26 @@ result = kerf("plan", f"{sys.argv[2]}/models/mlp/model.onnx", "--dim=batch=8", "
 result = kerf("report", OUT / "searched.json", "--diff", OUT / "other.json")
 checks.expect("diff of unlike plans", re.search(r"of different models, it seems: of \d+ and 6 parameters 0 have one name\n", result.stdout)
               and re.search(r"\n  machine +\S+ +pcie-8 +differs\n  minimised +time +volume +differs\n", result.stdout), result.stdout + result.stderr)
+
+# Names that are longer than a column have their middle left out, but with -v and in JSON.
+model = onnx.load(INPUTS / "models/mlp/model.onnx")
+LONG = "/a_model_with_a_long_name/a_module_with_a_long_name.3/a_part_with_a_long_name/"
+for node in model.graph.node:
+    node.name = LONG + node.name
+    for names in (node.input, node.output):
+        names[:] = [name if name in ("x", "logits") or name.endswith(("weight", "bias")) else LONG + name for name in names]
+del model.graph.value_info[:]
+onnx.save(model, OUT / "long.onnx")
+node = next(node.name for node in model.graph.node if node.op_type in ("Gemm", "MatMul"))
+long = ["plan", OUT / "long.onnx", "--dim=batch=8", "--devices=4", "--machine=cpu", "--mesh=dp=2,tp=2"]
+for flags in ([], [f"--explain={node}"]):
+    short, whole, document = said(*long, *flags), said(*long, *flags, "-v"), kerf(*long, *flags, "--json").stdout
+    checks.expect(f"long names {flags[:1]}", LONG not in short and "/a_model_with_a_long_name/a_..." in short, short)
+    checks.expect(f"whole names {flags[:1]}", LONG in whole and LONG in document, whole)
+# The plan of an op that nothing cuts.
+alone = said("plan", OUT / "long.onnx", "--dim=batch=8", "--devices=1", "--machine=cpu", f"--explain={node}")
+checks.expect("nothing to cut", re.search(r"^explain   \S+ \(nn\.matmul\): it stays whole$", alone, re.M), alone)
+# What a row has no room for begins its next line as what it makes.
+rows = [line for line in short.splitlines() if "->" in line and "reads" not in line]
+checks.expect("rows are whole", rows and all(line.count('"') % 2 == 0 and re.search(r"(^ +->|\} ->) \{", line) for line in rows), short)
 checks.finish()

@@ -42,6 +42,9 @@ for flags, meant in ((["--dim", "batch", "8"], "--dim=batch=8"), (["--dim=batch"
                      (["--dim=batch=8", "--shard", "x", "[{tp},{}]"], "--shard=x=[{tp},{}]"), (["--dim=batch=8", "--input", "x", "@x.npy"], "--input=x=@x.npy")):
     expect_error(checks, f"a blank: {flags}", ["run", MLP, *flags], 2, [re.escape(f": name and value have '=' between them, as in {meant}\n")])
 
+expect_error(checks, "micro-batches", ["plan", MLP, "--dim=batch=12", "--devices=2", "--micro-batches=5"], 2,
+             ["--micro-batches: 5 does not divide the batch of 12, which 2, 3, 4, 6 and 12 do\n"])
+
 machine = OUT / "two.json"
 result = kerf("calibrate", "--devices=cpu:2", "-o", machine, "-q")
 checks.expect("measures", result.returncode == 0, result.stderr)

@@ -110,7 +110,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("batch-missing", {"--batch-size": None}, 2, ['dimension "batch" of input "x" is the batch: give --batch-size=B']),
     ("batch-twice", ["--dim=batch=8"], 2, [r"\b8\b", r"\b16\b"]),
     ("batch-zero", {"--batch-size": "0"}, 2, ["--batch-size"]),
-    ("batch-and-accumulate", ["--accumulate=5"], 2, ["--accumulate: 5 does not divide the batch of 16"]),
+    ("batch-and-accumulate", ["--accumulate=5"], 2, ["--accumulate: 5 does not divide the batch of 16, which 2, 4, 8 and 16 do"]),
     ("batch-and-micro-batches", ["--devices=cpu:2", "--mesh=pp=2", "--micro-batches=3"], 2, [r"\b3\b", r"\b16\b"]),
     ("mesh", ["--devices=cpu:2", "--mesh=dp=3"], 2, [r"\b3\b", r"\b2\b"]),
     ("steps-zero", {"--steps": "0"}, 2, ["--steps: '0' is not an integer of at least 1"]),

@@ -26,12 +26,14 @@ checks.expect("what was done", (summary.get("steps"), summary.get("batch_size"),
 checks.expect("losses", 0 < summary.get("last_loss", 0) != summary.get("first_loss", 0) > 0, summary)
 checks.expect("one rank cuts nothing", summary.get("mesh") == {} and "runs on" not in run.stderr, (summary, run.stderr))
 # Which cut was taken is said, with the command that shows it, and is in the summary.
-for flags in (["--devices=2"], ["--devices=4", "--mesh=dp=2,tp=2"], ["--devices=2", "--objective=volume", "--frozen=layers.0.*", "--accumulate=2"]):
+for flags, more in ((["--devices=2"], ""), (["--devices=4", "--mesh=dp=2,tp=2"], ""),
+                    (["--devices=2", "--objective=volume", "--frozen=layers.0.*", "--accumulate=2"], ", 2 micro-batches"),
+                    (["--devices=4", "--mesh=dp=4", "--zero=1"], ", ZeRO 1")):
     run = kerf(*TRAIN, "--steps=1", "--json", *flags)
     mesh = json.loads(run.stdout or "{}").get("mesh", {})
     said = re.search(r"^note: runs on (\d) ranks of this CPU as (.*); kerf (plan .* --train .*) shows this plan$", run.stderr, re.M)
     checks.expect(f"the cut of {flags}", said and int(said[1]) == math.prod(mesh.values())
-                  and said[2] == " x ".join(f"{name}={size}" for name, size in mesh.items()), (run.stdout, run.stderr))
+                  and said[2] == " x ".join(f"{name}={size}" for name, size in mesh.items()) + more, (run.stdout, run.stderr))
     if said:
         shown = kerf(*shlex.split(said[3]), "--json")
         same = shown.returncode == 0 and {name: size for name, size in json.loads(shown.stdout)["mesh"].items() if size > 1} == mesh

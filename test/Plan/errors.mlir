@@ -10,7 +10,7 @@
 // MEMORY: error: no plan fits in memory: every plan needs at least {{[0-9]+}} bytes ({{[0-9.]+}} KiB) per device, the limit is 100 bytes per device
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=MICRO
-// MICRO: error: option micro-batches: 3 does not divide the batch of 8
+// MICRO: error: option micro-batches: 3 does not divide the batch of 8, which 2, 4 and 8 do
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=mb=2" 2>&1 | FileCheck %s --check-prefix=TIME
 // TIME: error: option mesh: axis name "mb" is reserved for micro-batches, expected option micro-batches=N

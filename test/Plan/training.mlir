@@ -53,7 +53,7 @@
 // HYBRID: dist.mesh @mesh ["pp"=2, "dp"=2] time ["mb"=2]
 // HYBRID: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x2_sum-dp-mb_to_x2_sum-dp
 
-// DIVIDE: option micro-batches: 3 does not divide the batch of 8
+// DIVIDE: option micro-batches: 3 does not divide the batch of 8, which 2, 4 and 8 do
 
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64},
                 %labels: tensor<8x4xf32> {kerf.name = "labels", kerf.batch_dim = 0 : i64},

@@ -8,6 +8,7 @@
 #include "../SpellFlags.h"
 #include "Calibrate.h"
 #include "Commands.h"
+#include "PlanReport.h"
 #include "Progress.h"
 #include "Report.h"
 #include "Setup.h"
@@ -74,9 +75,13 @@ std::string kerf::tool::runsAs(const Options &options,
   std::string again =
       wasStopped || options.deadline > 0 ? "" : planCommand(options, folder);
   const llvm::json::Object &plan = compilation.getPlanJson();
+  // With micro-batches, ZeRO and what is computed again.
+  const llvm::json::Array *plans = plan.getArray("runners_up");
   return "runs on " + std::to_string(devices.count) +
          (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
-         meshText(plan.getObject("mesh")) +
+         (plans && !plans->empty()
+              ? candidateText(*plans->front().getAsObject())
+              : meshText(plan.getObject("mesh"))) +
          (again.empty() ? "" : "; " + again + " shows this plan");
 }
 

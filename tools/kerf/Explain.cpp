@@ -63,9 +63,10 @@ private:
 };
 } // namespace
 
-/// "operand shardings -> result shardings", on two lines if one would be long;
-/// for an input only the latter.
-static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
+/// "operand shardings -> result shardings", on two lines if one has more than
+/// `room` letters; for an input only the latter.
+static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice,
+                                         size_t room) {
   auto join = [](const std::vector<std::string> &shardings) {
     std::vector<std::string> texts;
     for (const std::string &sharding : shardings)
@@ -74,17 +75,22 @@ static std::vector<std::string> cutLines(const plan::ExplainedChoice &choice) {
   };
   if (choice.operands.empty())
     return {join(choice.results)};
-  constexpr size_t kMaxLetters = 72;
   std::string reads = join(choice.operands),
               makes = "-> " + join(choice.results);
-  if (reads.size() + makes.size() < kMaxLetters)
+  if (reads.size() + makes.size() < room)
     return {reads + " " + makes};
   return {reads, "  " + makes};
 }
 
-static std::string nameText(const plan::OpName &op) {
-  return op.name + " (" + op.op + (op.phase.empty() ? "" : ", ") + op.phase +
-         ")";
+static bool isCut(const plan::ExplainedChoice &choice) {
+  return llvm::any_of(choice.results, [](const std::string &sharding) {
+    return sharding.find('"') != sharding.npos;
+  });
+}
+
+static std::string nameText(const plan::OpName &op, bool verbose) {
+  return (verbose ? op.name : shortName(op.name)) + " (" + op.op +
+         (op.phase.empty() ? "" : ", ") + op.phase + ")";
 }
 
 /// Bounds are sums of rounded numbers.
@@ -115,8 +121,7 @@ Table::Row Text::row(const plan::ExplainedChoice &choice) const {
           more(choice),
           formatBytes(double(plan.bytesPerRank)),
           own,
-          formatBytes(double(plan.peakMemoryBytes)),
-          cutLines(choice).front()};
+          formatBytes(double(plan.peakMemoryBytes))};
 }
 
 std::string Text::reason(const plan::ExplainedChoice &choice) const {
@@ -131,21 +136,30 @@ std::string Text::reason(const plan::ExplainedChoice &choice) const {
 }
 
 void Text::print(llvm::raw_ostream &out, bool verbose) const {
-  auto list = [](const std::vector<std::string> &names) {
-    return llvm::join(llvm::ArrayRef(names).take_front(6), ", ") +
-           (names.size() > 6 ? ", ..." : "");
+  auto list = [&](std::vector<std::string> names) {
+    bool isMore = names.size() > 6;
+    names.resize(std::min<size_t>(names.size(), 6));
+    for (std::string &name : names)
+      name = verbose ? name : shortName(name);
+    return llvm::join(names, ", ") + (isMore ? ", ..." : "");
   };
   const json::Array &candidates = *document.getArray("runners_up");
   std::string mesh = candidateText(*candidates.front().getAsObject());
-  out << "explain   " << nameText(explanation.op) << ": "
-      << plural(int64_t(explanation.choices.size()), "way") << " to cut it on "
-      << mesh << "\n";
+  bool isWhole =
+      explanation.choices.size() == 1 && !isCut(explanation.choices[0]);
+  out << "explain   " << nameText(explanation.op, verbose) << ": "
+      << (isWhole ? "it stays whole"
+                  : plural(int64_t(explanation.choices.size()), "way") +
+                        " to cut it")
+      << (isWhole && llvm::StringRef(mesh) == meshText(nullptr) ? ""
+                                                                : " on " + mesh)
+      << "\n";
   if (!explanation.reads.empty())
     out << "reads     " << list(explanation.reads) << "\n";
   if (!explanation.alike.empty()) {
     std::vector<std::string> names;
     for (const plan::OpName &op : explanation.alike)
-      names.push_back(nameText(op));
+      names.push_back(nameText(op, verbose));
     out << "beside    " << list(names) << ", of the same name in the model\n";
   }
   const json::Object *objective = document.getObject("objective");
@@ -165,10 +179,31 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
       alike = kinds.insert(kinds.end(), Kind{&choice, {}});
     alike->all.push_back(&choice);
   }
-  Table table({"",
-               planned.objective == plan::Objective::Volume ? "volume" : "time",
-               "", "sent", "for it", "memory",
-               explanation.reads.empty() ? "how it is cut" : "reads -> makes"});
+  Table::Row head = {
+      "",
+      planned.objective == plan::Objective::Volume ? "volume" : "time",
+      "",
+      "sent",
+      "for it",
+      "memory"};
+  // What a line has left behind the columns of figures.
+  std::vector<size_t> widths(head.size());
+  auto widen = [&](const Table::Row &cells) {
+    for (size_t i = 0; i < cells.size(); ++i)
+      widths[i] = std::max(widths[i], cells[i].size());
+  };
+  widen(head);
+  for (const Kind &kind : kinds)
+    if (kind.first->plan.reason.empty())
+      widen(row(*kind.first));
+  constexpr size_t kColumns = 118, kLeast = 40;
+  size_t taken = 0;
+  for (size_t width : widths)
+    taken += width + 2;
+  size_t room = std::max(kLeast, kColumns - std::min(kColumns, taken));
+  head.push_back(explanation.reads.empty() ? "how it is cut"
+                                           : "reads -> makes");
+  Table table(std::move(head));
   // The row of the plan found is never left out.
   size_t shown = 0, left = 0, leftChoices = 0;
   for (const Kind &kind : kinds) {
@@ -184,12 +219,14 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
     };
     for (const plan::ExplainedChoice *choice :
          llvm::ArrayRef(kind.all).take_front(kOfAKind)) {
-      std::vector<std::string> lines = cutLines(*choice);
+      std::vector<std::string> lines = cutLines(*choice, room);
       if (choice != kind.first)
         below(lines.front());
-      else if (hasPlan)
-        table.add(row(*choice));
-      else
+      else if (hasPlan) {
+        Table::Row cells = row(*choice);
+        cells.push_back(lines.front());
+        table.add(std::move(cells));
+      } else
         table.add({"", "-", "", "", "", "", lines.front()});
       for (const std::string &line : llvm::drop_begin(lines))
         below(line);

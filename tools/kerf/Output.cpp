@@ -20,6 +20,22 @@ void PrintableStream::write_impl(const char *data, size_t size) {
   rest = std::move(later);
 }
 
+std::string kerf::tool::shortName(const std::string &name) {
+  constexpr size_t kMost = 60, kKept = 28; // at each end
+  if (name.size() <= kMost)
+    return name;
+  auto isInside = [&](size_t at) { // of a character
+    return at < name.size() &&
+           (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80;
+  };
+  size_t head = kKept, tail = name.size() - kKept;
+  while (isInside(head))
+    --head;
+  while (isInside(tail))
+    ++tail;
+  return name.substr(0, head) + "..." + name.substr(tail);
+}
+
 std::string kerf::tool::fitLines(llvm::StringRef text) {
   constexpr size_t kColumns = 120;
   std::string result;

@@ -29,6 +29,9 @@ private:
 /// on in the next line, indented. Text without blanks is not broken.
 std::string fitLines(llvm::StringRef text);
 
+/// A name of more than 60 letters with "..." in its middle, for lines of text.
+std::string shortName(const std::string &name);
+
 /// Flushes stdout; false, with an error printed, if something of it was lost.
 bool finishOutput();
 

@@ -134,6 +134,10 @@ void Printer::printRecomputed() {
     bytes += number(block, "bytes");
     isPriced &= block && block->getNumber("seconds").has_value();
     std::string first = text(block, "first"), last = text(block, "last");
+    if (!verbose) {
+      first = shortName(first);
+      last = shortName(last);
+    }
     names.push_back(first == last ? first : first + " to " + last);
   }
   out << "recompute " << plural(int64_t(blocks->size()), "block");
@@ -197,7 +201,7 @@ void Printer::printCollectives() {
     if (row.seconds > 0)
       out << ", " << formatSeconds(row.seconds);
     if (!row.example.empty())
-      out << "  (" << row.examples() << ")";
+      out << "  (" << row.examples(/*isShort=*/!verbose) << ")";
     out << "\n";
   }
   if (rows.empty())
@@ -247,8 +251,10 @@ template <typename Lines> static size_t widthOf(const Lines &lines) {
 static std::string someOf(const std::vector<std::string> &items, size_t width) {
   const size_t kMaxLetters = width < 70 ? 110 - width : 40;
   std::string text;
-  for (const std::string &item : items) {
-    bool isFirst = &item == &items.front();
+  for (const std::string &whole : items) {
+    bool isFirst = &whole == &items.front();
+    // Lists of names have blanks, and are cut behind one.
+    std::string item = whole.find(' ') == whole.npos ? shortName(whole) : whole;
     // A long item behind a few letters is cut, not left out.
     if (text.size() > kMaxLetters / 2 &&
         text.size() + item.size() > kMaxLetters)
@@ -316,8 +322,8 @@ void Printer::printCuts() {
   width = widthOf(llvm::ArrayRef(sorted).take_front(kFew));
   for (const auto &[sharding, kind] : llvm::ArrayRef(sorted).take_front(kFew))
     out << "  " << llvm::left_justify(sharding, width) << " " << kind.first
-        << (kind.first == 1 ? " value (" : " values (") << kind.second
-        << (kind.first == 1 ? ")\n" : ", ...)\n");
+        << (kind.first == 1 ? " value (" : " values (")
+        << shortName(kind.second) << (kind.first == 1 ? ")\n" : ", ...)\n");
   printMore(sorted.size(), kFew, "kind", "kinds");
   auto isNumbered = [](const auto &entry) {
     return entry.first.find('#') != std::string::npos;

@@ -171,8 +171,8 @@ std::string kerf::tool::stepText(const json::Object *time,
   return text;
 }
 
-std::string CollectiveRow::examples() const {
-  return example +
+std::string CollectiveRow::examples(bool isShort) const {
+  return (isShort ? shortName(example) : example) +
          (tensors > 1 ? " and " + std::to_string(tensors - 1) + " more" : "") +
          (count > 1 ? ", ..." : "");
 }
@@ -306,8 +306,8 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
          << "\n";
   for (const CollectiveRow &row : collectiveRows(run))
     stream << "  " << row.count << " x " << row.what << ": " << row.bytesText()
-           << ", " << formatSeconds(row.seconds) << "  (" << row.examples()
-           << ")\n";
+           << ", " << formatSeconds(row.seconds) << "  ("
+           << row.examples(/*isShort=*/true) << ")\n";
   if (numberAt(communication, {"total_bytes"}) > 0)
     stream << "  (times of collectives are means"
            << (numberAt(&run, {"repeat"}) > 1 ? " without the first step" : "")

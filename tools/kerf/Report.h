@@ -42,7 +42,7 @@ struct CollectiveRow {
   /// "1.5 MiB per rank", "at most 1.5 MiB per rank".
   std::string bytesText() const;
   /// "head.bias and 60 more, ...".
-  std::string examples() const;
+  std::string examples(bool isShort = false) const;
 };
 std::vector<CollectiveRow> collectiveRows(const llvm::json::Object &root);
 

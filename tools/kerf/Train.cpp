@@ -15,6 +15,7 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Plan/BatchAnalysis.h"
+#include "kerf/Plan/MeshText.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/stop.h"
 #include "kerf/rt/train.h"
@@ -225,7 +226,8 @@ Model::Model(Options &options) {
       throw Failure{kUsage,
                     "--accumulate: " + std::to_string(options.accumulate) +
                         " does not divide the batch of " +
-                        std::to_string(batch),
+                        std::to_string(batch) +
+                        plan::divisorsText(batch, options.accumulate),
                     {}};
   }
   noteSquare(options, report, main);

@@ -22,6 +22,10 @@ std::string
 checkDegrees(const std::vector<std::pair<std::string, int64_t>> &mesh,
              int64_t devices);
 
+/// ", which 2, 4, 8 and 16 do": numbers above 1 that divide `size`, those
+/// nearest to `wanted` where there are many.
+std::string divisorsText(int64_t size, int64_t wanted);
+
 } // namespace kerf::plan
 
 #endif // KERF_PLAN_MESHTEXT_H

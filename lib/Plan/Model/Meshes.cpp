@@ -239,7 +239,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     if (batchSize % *options.microBatches != 0) {
       set.error = "option " + options.microBatchesOption + ": " +
                   std::to_string(*options.microBatches) +
-                  " does not divide the batch of " + std::to_string(batchSize);
+                  " does not divide the batch of " + std::to_string(batchSize) +
+                  divisorsText(batchSize, *options.microBatches);
       return set;
     }
   }

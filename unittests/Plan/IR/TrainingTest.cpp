@@ -258,7 +258,8 @@ TEST_F(TrainingPlan, InterleavedRequestsThatCannotBe) {
   };
   for (const Case &each :
        {Case{3, 2, cost::ScheduleKind::Interleaved,
-             "option micro-batches: 3 does not divide the batch of 8"},
+             "option micro-batches: 3 does not divide the batch of 8, which 2, "
+             "4 and 8 do"},
         {1, 2, cost::ScheduleKind::Interleaved,
          "option schedule: interleaved takes a multiple of the 2 stages as "
          "micro-batches, option micro-batches is 1"},
