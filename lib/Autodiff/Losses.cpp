@@ -126,6 +126,11 @@ FailureOr<Value> LossBuilder::findPrediction() {
   if (word != kOutputLoss && findLoss(word))
     return step.request("option loss: expected " + word +
                         "(OUTPUT,LABELS), with OUTPUT one of " + all);
+  if (llvm::is_contained(names, spec.target))
+    return step.request("option loss: the model has no output '" +
+                        spec.prediction + "', but '" + spec.target +
+                        "': the output comes first, as in " + spec.name + "(" +
+                        spec.target + "," + spec.prediction + ")");
   std::string close = closestName(spec.prediction, names);
   std::string meant = close.empty() ? closestLoss(word) : "";
   if (!meant.empty())
@@ -186,6 +191,12 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
                         "' are those of numbers that the step is given");
   auto type = RankedTensorType::get(shape, element);
   Value known = step.argument(spec.target);
+  if (known && rule.isOfClasses() &&
+      llvm::any_of(known.getUsers(), llvm::IsaPred<nn::GatherOp>))
+    step.notes.push_back(
+        "option loss: the labels '" + spec.target +
+        "' are what the model reads: each token is its own label, and not the "
+        "next one; labels of another name are another array of the data");
   if (known && typeOf(known).getShape() == shape) {
     Type found = typeOf(known).getElementType();
     if (found == element)

@@ -210,7 +210,11 @@ static llvm::Error optimizerOption(const OptimizerRule &rule,
   for (const NumberOption &option : rule.options)
     known.push_back(option.key);
   return wrong(Twine(flag) + ": " + rule.name + " has no option '" + key +
-               "', expected " + anyOf(known));
+               "', expected " + anyOf(known) +
+               (key == "warmup" || key == "steps" || key == "min"
+                    ? "; option learning-rate has schedules, as in "
+                      "cosine,warmup=100"
+                    : ""));
 }
 
 llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {

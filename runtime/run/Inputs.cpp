@@ -102,6 +102,11 @@ std::vector<DataArray> openArrays(const std::string &path) {
     auto file = std::make_shared<MappedFile>(path);
     return {npyArray("", file->data(), file->size(), file)};
   } catch (const Error &error) {
+    if (size_t at = path.rfind(".npz:"); at != std::string::npos)
+      wrong(error.message +
+            "; of an archive the array of the input's name is "
+            "taken: option input NAME=@" +
+            path.substr(0, at + 4));
     if (error.code == KERF_IO_ERROR) // names the file already
       throw;
     wrong(path + ": " + error.message);
@@ -128,7 +133,7 @@ GivenInput fitting(const DataArray &array, const std::string &file,
   for (size_t i = 0; fits && i < array.shape.size(); ++i)
     fits = input.shape[i] < 0 || array.shape[i] == input.shape[i];
   if (!fits)
-    wrong(is);
+    wrong(is + howToFit(array.shape, input.shape));
   if (!exactConversion(array.dtype, input.dtype))
     wrong(is + doesNotHold(input.dtype, array.dtype));
   return given;
@@ -362,6 +367,47 @@ HostTensor kerf::rt::inputTensor(const GivenInput &given,
     exactConversion(given.dtype, input.dtype)(given.data, tensor.data.data(),
                                               numElements(input.shape));
   return tensor;
+}
+
+std::string kerf::rt::howToFit(const std::vector<int64_t> &found,
+                               const std::vector<int64_t> &wanted) {
+  auto fits = [&](const std::vector<int64_t> &shape) {
+    bool same = shape.size() == wanted.size();
+    for (size_t i = 0; same && i < shape.size(); ++i)
+      same = wanted[i] < 0 || shape[i] == wanted[i];
+    return same;
+  };
+  size_t rank = found.size();
+  if (rank + 1 == wanted.size() && rank > 0) {
+    std::vector<int64_t> one = found;
+    one.insert(one.begin(), 1);
+    return fits(one) ? "; NumPy's [None] makes it a batch of one" : "";
+  }
+  if (rank == wanted.size() + 1 && found.back() == 1 &&
+      fits({found.begin(), found.end() - 1}))
+    return "; NumPy's .squeeze(-1) leaves the last one out";
+  if (rank != wanted.size() || rank < 3)
+    return "";
+  // The last dimension behind the samples, or the one behind these last.
+  for (bool isLast : {true, false}) {
+    std::vector<int64_t> order;
+    for (size_t i = 0; i < rank; ++i)
+      order.push_back(static_cast<int64_t>(i));
+    if (isLast)
+      std::rotate(order.begin() + 1, order.end() - 1, order.end());
+    else
+      std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+    std::vector<int64_t> shape;
+    std::string text;
+    for (int64_t dim : order) {
+      shape.push_back(found[static_cast<size_t>(dim)]);
+      text += cat(text.empty() ? "" : ", ", dim);
+    }
+    if (fits(shape))
+      return cat("; NumPy's .transpose(", text,
+                 ") brings dimensions into that order");
+  }
+  return "";
 }
 
 std::string

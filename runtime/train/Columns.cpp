@@ -44,6 +44,14 @@ std::string samplesText(const DataInput &input) {
   return text;
 }
 
+/// The shape, with any number of samples.
+Shape samplesOf(const DataInput &input) {
+  Shape shape = input.shape;
+  if (!shape.empty())
+    shape[0] = -1;
+  return shape;
+}
+
 std::string whoExpects(const DataInput &input) {
   return input.isLabels ? cat("labels \"", input.name, "\" expect ")
                         : cat("input \"", input.name, "\" expects ");
@@ -69,10 +77,18 @@ const DataArray *findArray(const DataSet &data, const DataInput &input) {
   // One-hot labels.
   bool isVectors = input.isLabels && input.dtype == KERF_I64 &&
                    it->shape.size() == input.shape.size() + 1;
+  bool isNumbers = input.isLabels && input.dtype != KERF_I64 &&
+                   isInteger(it->dtype) &&
+                   it->shape.size() + 1 == input.shape.size();
   if (!fits)
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
                   ", ", whoExpects(input), samplesText(input), " (N samples",
-                  isVectors ? ", each the number of its class)" : ")"));
+                  isVectors ? ", each the number of its class)" : ")",
+                  howToFit(it->shape, samplesOf(input)),
+                  isVectors && it->shape.back() > 1
+                      ? "; of one-hot labels that is NumPy's .argmax(-1)"
+                  : isNumbers ? "; numbers of classes are for cross_entropy"
+                              : ""));
   return &*it;
 }
 

@@ -46,12 +46,13 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
         anyCounts |= !loss.ignores || label != loss.ignoreIndex;
         if ((label < 0 || label >= loss.classes) &&
             !(loss.ignores && label == loss.ignoreIndex))
-          throw Error(KERF_INVALID_ARGUMENT,
-                      cat(path, ": a label of sample ", i, " is ", label,
-                          ", expected 0 to ", loss.classes - 1,
-                          loss.ignores
-                              ? cat(" or ", loss.ignoreIndex, " (ignored)")
-                              : std::string()));
+          throw Error(
+              KERF_INVALID_ARGUMENT,
+              cat(path, ": a label of sample ", i, " is ", label,
+                  ", expected 0 to ", loss.classes - 1,
+                  loss.ignores ? cat(" or ", loss.ignoreIndex, " (ignored)")
+                               : std::string(),
+                  label == loss.classes ? "; classes count from 0" : ""));
       }
     }
     if (!anyCounts && samples.count > 0 && loss.hasClasses())

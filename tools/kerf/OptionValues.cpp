@@ -48,8 +48,8 @@ Devices kerf::tool::parseDevices(const std::string &text) {
     if (llvm::StringRef(digits).getAsInteger(10, value))
       throw Failure{kUsage,
                     "--devices: '" + text +
-                        "', expected as 8, cpu:4 or "
-                        "cuda:0-3",
+                        "', expected as 8, cpu:4 or cuda:0-3" +
+                        (text == "cuda" ? " (one GPU is cuda:0)" : ""),
                     {}};
     return value;
   };

@@ -55,6 +55,12 @@ bool matchInputs(const std::vector<std::string> &flags,
 /// The elements in the input's type, whose shape has no open size.
 HostTensor inputTensor(const GivenInput &given, const InputSpec &input);
 
+/// How NumPy makes an array of one shape have another, whose open sizes are
+/// -1, where that is likely to be meant: channels last, a sample without its
+/// batch, a dimension of size 1 behind the others. Empty: it is not known.
+std::string howToFit(const std::vector<int64_t> &found,
+                     const std::vector<int64_t> &wanted);
+
 /// Empty, or what is said where some are not given by `flags` and none are to
 /// be drawn.
 std::string missingInputs(const std::vector<InputSpec> &inputs,
