@@ -278,9 +278,11 @@ static void checkModel(const std::string &path, const Safetensors &file,
   };
   auto alone = [](const std::set<std::string> &some,
                   const std::set<std::string> &others) -> std::string {
-    for (const std::string &name : some)
-      if (!others.count(name) && !isStateOf(name, some))
-        return "\"" + name + "\"";
+    for (bool isState : {false, true})
+      for (const std::string &name : some)
+        if (!others.count(name) && !isStateOf(name, some) &&
+            (name.find('/') != std::string::npos) == isState)
+          return "\"" + name + "\"";
     return "";
   };
   std::string mine = alone(own, found), theirs = alone(found, own);

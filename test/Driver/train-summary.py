@@ -38,6 +38,10 @@ for flags, more in ((["--devices=2"], ""), (["--devices=4", "--mesh=dp=2,tp=2"],
         shown = kerf(*shlex.split(said[3]), "--json")
         same = shown.returncode == 0 and {name: size for name, size in json.loads(shown.stdout)["mesh"].items() if size > 1} == mesh
         checks.expect("the command shows it", same, (said[3], mesh, shown.stderr))
+GPT2 = INPUTS / "training/gpt2"
+run = kerf("train", GPT2 / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=8", "--steps=1", "--threads=1",
+           f"--data={GPT2 / 'data.npz'}", "--no-output", "--devices=2", "--mesh=dp=2", "--recompute=1")
+checks.expect("blocks that are computed again", "note: runs on 2 ranks of this CPU as dp=2, 2 blocks computed again; kerf plan " in run.stderr, run.stderr)
 checks.expect("a quiet run says nothing", kerf(*TRAIN, "--steps=1", "--devices=2", "-q").stderr == "")
 done = kerf(*TRAIN, "--steps=1", "--devices=2", "--mesh=tp=2", "--json", f"--checkpoint-dir={OUT}")
 again = kerf(*TRAIN, "--steps=1", "--devices=2", "--mesh=tp=2", "--json", f"--checkpoint-dir={OUT}", "--resume")

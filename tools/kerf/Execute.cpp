@@ -77,12 +77,16 @@ std::string kerf::tool::runsAs(const Options &options,
   const llvm::json::Object &plan = compilation.getPlanJson();
   // With micro-batches, ZeRO and what is computed again.
   const llvm::json::Array *plans = plan.getArray("runners_up");
+  std::string cut = plans && !plans->empty()
+                        ? candidateText(*plans->front().getAsObject())
+                        : meshText(plan.getObject("mesh"));
+  // A row of candidates names what the search has found, not what was asked.
+  const llvm::json::Array *blocks = plan.getArray("recompute");
+  if (blocks && !blocks->empty() && cut.find("again") == std::string::npos)
+    cut += ", " + plural(int64_t(blocks->size()), "block") + " computed again";
   return "runs on " + std::to_string(devices.count) +
          (devices.kind == "cpu" ? " ranks of this CPU as " : " GPUs as ") +
-         (plans && !plans->empty()
-              ? candidateText(*plans->front().getAsObject())
-              : meshText(plan.getObject("mesh"))) +
-         (again.empty() ? "" : "; " + again + " shows this plan");
+         cut + (again.empty() ? "" : "; " + again + " shows this plan");
 }
 
 void kerf::tool::compileInto(const std::string &package,
