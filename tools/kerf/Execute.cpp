@@ -123,6 +123,7 @@ void kerf::tool::compileInto(const std::string &package,
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {
+  giveIdleInputs(options);
   if (job.leads()) {
     takeState(options);
     takeInputs(options, /*all=*/true);

@@ -193,6 +193,24 @@ std::string kerf::tool::drawnBy(const Options &options) {
                                                            : "";
 }
 
+void kerf::tool::giveIdleInputs(Options &options) {
+  ModelFacts facts;
+  std::string error;
+  if (isPackage(options.model) || options.cacheLength ||
+      !options.states.empty() || options.seedGiven || options.randomInputs ||
+      !readModelFacts(options.model, facts, error))
+    return;
+  for (const ModelValue &input : facts.inputs) {
+    auto gives = [&](const std::string &flag) {
+      return llvm::StringRef(flag).starts_with(input.name + "=") ||
+             llvm::is_contained(rt::arraysOf(flag), input.name);
+    };
+    if (!input.isRead && llvm::none_of(options.inputs, gives) &&
+        llvm::none_of(options.constants, gives))
+      options.inputs.push_back(input.name + "=0");
+  }
+}
+
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
@@ -232,18 +250,7 @@ void kerf::tool::takeInputs(Options &options, bool all) {
                            ? ": there is no input that could be drawn"
                            : ": every input is given, none is left to draw"),
                   {}};
-  bool isComplete =
-      all && !takesState && !options.seedGiven && !options.randomInputs;
-  // Of what nothing reads any elements will do.
-  for (size_t i = 0; isComplete && i < specs->size(); ++i)
-    if (const rt::InputSpec &spec = (*specs)[i];
-        !given[i] && llvm::any_of(facts.inputs, [&](const ModelValue &input) {
-          return input.name == spec.name && !input.isRead;
-        })) {
-      options.inputs.push_back(spec.name + "=0");
-      given[i].emplace();
-    }
-  if (isComplete)
+  if (all && !takesState && !options.seedGiven && !options.randomInputs)
     if (error = rt::missingInputs(*specs, given, options.inputs, options.model);
         !error.empty())
       throw Failure{kUsage, error, {}};

@@ -38,6 +38,10 @@ void noteOneGpu(const Options &options);
 /// are not the model's alone.
 void takeInputs(Options &options, bool all);
 
+/// Zeros for inputs that no output depends on and no flag gives. In a job each
+/// process does so for itself.
+void giveIdleInputs(Options &options);
+
 /// The option that asks for inputs to be drawn, and for nothing else; empty:
 /// none.
 std::string drawnBy(const Options &options);
