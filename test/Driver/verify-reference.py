@@ -125,7 +125,7 @@ masked = written("masked", [
 for reference in ("interpreted", "unfused"):
     MASKED = [masked, "--dim=batch=2", f"--reference={reference}"]
     verify(f"masked {reference}", MASKED, 0, [r"^equal +y: 96 elements.*; 1[0-6] as without rounding 16-bit values"])
-    verify(f"masked {reference} damaged", [*MASKED, "--damage=sums"], 1, [r"^differs +y: .*; 9[0-6] outside"])
+    verify(f"masked {reference} damaged", [*MASKED, "--damage=sums"], 1, [r"^differs +y: .*; [89][0-9] outside"])
 verify("masked samples", [masked, "--dim=batch=2", "--reference-seconds=1.8e-6"], 0, ["compared: sample", "as without rounding"])
 
 # Training: autodiff is shared too and said; a fault of the backward pass has the node of its forward.

@@ -17,6 +17,7 @@
 #include "VerifySlack.h"
 
 #include "kerf/Format/Schemas.h"
+#include "kerf/Format/StepScalars.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -133,46 +134,50 @@ static std::vector<Pair> parameterPairs(const Program &judged,
   return result;
 }
 
-/// A program is not wrong where rounding alone decides a result. Two cases: a
+/// A program is not wrong where rounding alone decides a result. Three cases: a
 /// gradient whose exact value is 0 (of a key's bias, of a bias in front of
 /// BatchNorm) consists of rounding errors, and an optimizer that divides it by
 /// its own size moves the parameter by a whole step in a random direction. An
 /// index (ArgMax, TopK) or a bool (Greater) is a choice between numbers that
 /// may be nearer to each other than their rounding errors, and no tolerance
-/// applies to it. So before a program is called wrong, the reference is run
-/// again with other roundings, and each element of a parameter, of a state (a
-/// momentum shows the gradient itself) and of outputs that are no floats may
-/// differ by as much as the reference's moves. All others hardly move.
+/// applies to it. A float may be what is left of much larger ones (a loss of
+/// 0.06 of scores near 20 that 16 bits round), or lie behind such a choice. So
+/// before a program is called wrong, the reference is run again with other
+/// roundings, and each element may differ as much as the reference's moves. All
+/// others hardly move.
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &outputs,
                              std::vector<Pair> &parameters,
                              std::vector<Difference> &differences) {
-  auto mayMove = [&](size_t index) {
-    return index >= outputs.size() || isExact(outputs[index].info.dtype);
-  };
-  auto isOpen = [&](size_t index) {
-    return differences[index].wrong > 0 && mayMove(index);
+  auto kind = [&](size_t index) {
+    return index >= outputs.size()              ? Moved::State
+           : isExact(outputs[index].info.dtype) ? Moved::Choices
+                                                : Moved::Floats;
   };
   for (const Roundings &roundings : otherRoundings()) {
-    if (llvm::none_of(llvm::seq(differences.size()), isOpen) ||
-        !reference.stepsAgain(roundings))
+    auto mayMove = [&](size_t index) {
+      return differences[index].wrong > 0 &&
+             slackFactor(roundings, kind(index)) > 0;
+    };
+    if (llvm::none_of(llvm::seq(differences.size()), mayMove))
+      continue;
+    if (!reference.stepsAgain(roundings))
       return;
-    // A choice jumps, however little what it is between has moved.
     for (auto [index, pair] : llvm::enumerate(outputs))
-      if (mayMove(index))
+      if (double factor = slackFactor(roundings, kind(index)))
         widenSlack(pair.pieces,
                    reference.output(pair.info, static_cast<int32_t>(index)),
-                   /*factor=*/1);
+                   factor);
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
       kerf_parameter_info_t info = judged.parameter(parameter.second);
       widenSlack(
           pair.pieces,
           {wholePiece(info.tensor, *reference.parameter(info, pair.name))},
-          slackFactor(roundings));
+          slackFactor(roundings, Moved::State));
     }
     for (size_t index = 0; index < differences.size(); ++index)
-      if (isOpen(index))
+      if (mayMove(index))
         differences[index] =
             (index < outputs.size() ? outputs[index]
                                     : parameters[index - outputs.size()])
@@ -271,17 +276,69 @@ static void printFirst(const FirstDifference &first) {
     PrintableStream(llvm::outs()) << "         " << remark << "\n";
 }
 
+/// Whether the last step changed nothing because its gradients overflow in
+/// float16, in the program or in the reference.
+static bool isSkipped(const Program &judged, const Reference &reference) {
+  bool isFinite = true, overflows = false;
+  for (auto [number, info] : llvm::enumerate(judged.outputs())) {
+    bool isNorm = llvm::StringRef(info.name) == kGradientNormOutput;
+    if (number != 0 && !isNorm) // the loss is the first
+      continue;
+    auto index = static_cast<int32_t>(number);
+    double own = elementAt(judged.output(index), info.dtype, 0),
+           other = reference.scalar(index).value_or(own);
+    bool both = std::isfinite(own) && std::isfinite(other);
+    (isNorm ? overflows : isFinite) = isNorm ? !both : both;
+  }
+  return isFinite && overflows;
+}
+
+/// A step that changes nothing is no test of the update: a smaller scale of the
+/// loss mends what overflows, down to one where small gradients are lost.
+static constexpr double kScaleSteps = 32, kLeastScale = 1.0 / 1024;
+
+/// All steps of the program and of the reference. Both take the largest scale
+/// of the loss with which no step is skipped.
+static void runSteps(Program &judged, Reference &reference,
+                     Progress &progress) {
+  const double first = judged.lossScale;
+  for (int64_t step = 0; step < judged.numSteps(); ++step) {
+    progress.enter("running the program");
+    judged.step();
+    progress.enter("running the reference");
+    reference.step(judged);
+    if (!judged.scalesLoss() || !isSkipped(judged, reference))
+      continue;
+    double smaller = judged.lossScale / kScaleSteps;
+    if (smaller < kLeastScale) {
+      reference.notes.push_back(
+          "step " + std::to_string(step + 1) +
+          " changes no parameter: its gradients overflow float16 even with the "
+          "loss divided by " +
+          std::to_string(std::lround(1 / judged.lossScale)));
+      continue;
+    }
+    judged.restart(smaller);
+    reference.restart(smaller);
+    step = -1;
+  }
+  if (judged.lossScale != first)
+    reference.notes.push_back(
+        (judged.lossScale >= 1
+             ? "the loss is multiplied by " +
+                   std::to_string(std::lround(judged.lossScale))
+             : "the loss is divided by " +
+                   std::to_string(std::lround(1 / judged.lossScale))) +
+        ": multiplied by " + std::to_string(std::lround(first)) +
+        " gradients overflow float16, and such a step changes nothing");
+}
+
 int kerf::tool::verify(const Options &options) {
   Program judged(options, Program::Role::Judged);
   std::optional<Progress> progress(options);
   progress->enter("preparing the reference");
   std::unique_ptr<Reference> reference = makeReference(options, judged);
-  for (int64_t step = 0; step < judged.numSteps(); ++step) {
-    progress->enter("running the program");
-    judged.step();
-    progress->enter("running the reference");
-    reference->step(judged);
-  }
+  runSteps(judged, *reference, *progress);
   progress->enter("comparing");
   std::vector<Difference> differences;
   std::vector<Pair> outputs = outputPairs(judged, *reference, options),

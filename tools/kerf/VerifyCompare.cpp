@@ -255,8 +255,9 @@ std::string kerf::tool::differenceText(const Difference &d) {
   if (d.undecided)
     stream << "; " << d.undecided << " that rounding alone decides ("
            << (d.isExact ? "a choice between numbers that differ by no more"
-                         : "a gradient that is 0 but for it, or a value at a "
-                           "border such as ReLU's 0")
+                         : "a gradient that is 0 but for it, what is left of "
+                           "larger numbers, or a value at a border such as "
+                           "ReLU's 0")
            << ")";
   if (d.largest > 0)
     stream << "; "

@@ -46,6 +46,12 @@ public:
   std::vector<interpret::Tensor> step(const Program &program, bool unfused,
                                       Seen seen = nullptr);
 
+  /// Forgets all steps.
+  void restart() {
+    state.clear();
+    inputsOfSteps.clear();
+  }
+
   /// Runs all steps again, from the first state and on the same inputs, with
   /// other roundings. `seen`: of the last step.
   std::vector<interpret::Tensor>

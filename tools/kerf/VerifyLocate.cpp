@@ -57,6 +57,7 @@ private:
     result.exposed.wanted = std::move(wanted);
     result.program = std::make_unique<Program>(options, Program::Role::Probe,
                                                &result.exposed);
+    result.program->lossScale = judged.lossScale;
     // Some values are not in the reference, such as the recognised attention of
     // GPUs.
     if (result.exposed.values != describeValues(values))
@@ -197,7 +198,7 @@ void Search::dropWhatRoundingDecides(const Probe &probe,
             if (next < wrong.size() && values[wrong[next].number] == value) {
               Wrong &one = wrong[next++];
               widenSlack(one.expected, pieceOf(one.number, tensor.data),
-                         slackFactor(roundings));
+                         slackFactor(roundings, Moved::State));
             }
           return next < wrong.size();
         });

@@ -45,10 +45,6 @@ Options kerf::tool::forOneDevice(const Options &options) {
 }
 
 /// Four units of rounding of the type of a value; 0: of f32 and wider.
-/// By which the loss of a step in float16 is multiplied: enough for gradients
-/// of a mean, and far from what overflows.
-static constexpr double kLossScale = 1024;
-
 static double narrowestOf(mlir::Value value) {
   mlir::Type element = mlir::getElementTypeOrSelf(value.getType());
   return element.isBF16() ? 0x1p-6 : element.isF16() ? 0x1p-9 : 0;
@@ -182,7 +178,7 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
   if (info.dtype == KERF_F32) {
     auto value = static_cast<float>(
         name == kLearningRateInput ? optimizer->learningRate
-        : name == kLossScaleInput  ? kLossScale
+        : name == kLossScaleInput  ? lossScale
         : name == kGradientWeightInput
             ? (stepNumber == 0 ? 1 : 1 - optimizer->option("dampening"))
         : name == kBiasCorrection1Input
@@ -247,6 +243,16 @@ void Program::step() {
   }
   check(kerf_session_run(session), options.model);
   ++stepNumber;
+}
+
+void Program::restart(double scale) {
+  kerf_session_destroy(session);
+  session = nullptr;
+  names.clear();
+  isGiven.clear();
+  inputs.clear();
+  stepNumber = 0;
+  lossScale = scale;
 }
 
 const rt::HostTensor *Program::input(const std::string &name) const {

@@ -4,6 +4,7 @@
 
 #include "Setup.h"
 
+#include "kerf/Format/StepScalars.h"
 #include "kerf/rt/run.h"
 
 #include <deque>
@@ -39,6 +40,12 @@ public:
   int64_t numSteps() const;
   /// Runs a step on given inputs, or on inputs drawn for this step.
   void step();
+  /// Forgets all steps: the next one is the first, with the loss multiplied by
+  /// `scale`.
+  void restart(double scale);
+  /// By which a step in float16 multiplies its loss.
+  double lossScale = kFirstLossScale;
+  bool scalesLoss() const { return optimizer && input(kLossScaleInput); }
   int64_t numRanks() const { return kerf_package_num_ranks(package); }
   /// The input of the last step; null if there is none of that name.
   const rt::HostTensor *input(const std::string &name) const;
@@ -62,6 +69,8 @@ public:
   llvm::json::Object planJson;
 
 private:
+  /// Enough for gradients of a mean, and far from what mostly overflows.
+  static constexpr double kFirstLossScale = 1024;
   void setNarrow(mlir::ModuleOp module);
   void setHooks(CompilationOptions &compile, Role role, Exposed *exposed);
   bool setStepScalar(const kerf_tensor_info_t &info, rt::HostTensor &input);

@@ -63,6 +63,10 @@ public:
     outputs = evaluation->stepsAgain(unfused, roundings);
     return true;
   }
+  void restart(double) override { evaluation->restart(); }
+  std::optional<double> scalar(int32_t index) const override {
+    return outputs[index].data.front();
+  }
   std::vector<Piece> output(const kerf_tensor_info_t &info,
                             int32_t index) override {
     interpret::Tensor &tensor = outputs[index];
@@ -158,6 +162,10 @@ public:
       known[name] = index;
   }
   void step(const Program &) override { program.step(); }
+  void restart(double lossScale) override { program.restart(lossScale); }
+  std::optional<double> scalar(int32_t index) const override {
+    return elementAt(program.output(index), program.outputs()[index].dtype, 0);
+  }
   std::vector<Piece> output(const kerf_tensor_info_t &,
                             int32_t index) override {
     kerf_tensor_info_t info = program.outputs()[index];

@@ -26,6 +26,12 @@ public:
   /// Runs all steps again with other roundings, whose outputs and parameters
   /// output() and parameter() then give. False: this reference cannot do that.
   virtual bool stepsAgain(const Roundings &) { return false; }
+  /// Forgets all steps, as Program::restart does.
+  virtual void restart(double lossScale) {}
+  /// The only element of an output of the last step; none: it is not known.
+  virtual std::optional<double> scalar(int32_t index) const {
+    return std::nullopt;
+  }
   /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
                                     int32_t index) = 0;

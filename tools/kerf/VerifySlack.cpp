@@ -2,6 +2,7 @@
 #include "VerifySlack.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <cmath>
 
@@ -35,11 +36,25 @@ std::vector<Roundings> kerf::tool::otherRoundings() {
   return result;
 }
 
+/// An output of floats, which has no long sum over a batch behind it, may
+/// differ by what four units of rounding in each stored number leave of it: as
+/// many as its tolerance has, which sees only the last of them. Larger moves
+/// say no more of it, and a wrong program should not wait for them.
+static constexpr double kMovesOfFloats = 4;
+
 /// Several choices at a time may cancel in part.
-double kerf::tool::slackFactor(const Roundings &roundings) {
-  return roundings.kind == interpret::Rounding::Choices
-             ? 4
-             : kMoves / std::fabs(roundings.units);
+double kerf::tool::slackFactor(const Roundings &roundings, Moved moved) {
+  bool byChoices = roundings.kind == interpret::Rounding::Choices;
+  double units = std::fabs(roundings.units);
+  switch (moved) {
+  case Moved::State:
+    return byChoices ? 4 : kMoves / units;
+  case Moved::Floats:
+    return byChoices || units > kMovesOfFloats ? 0 : kMovesOfFloats / units;
+  case Moved::Choices:
+    return 1;
+  }
+  llvm_unreachable("all kinds of numbers are above");
 }
 
 void kerf::tool::widenSlack(std::vector<Piece> &pieces,

@@ -15,9 +15,17 @@ namespace kerf::tool {
 /// The roundings with which a reference is run again.
 std::vector<Roundings> otherRoundings();
 
+/// Of a step's numbers.
+enum class Moved {
+  State,   ///< a parameter or a state, into which sums over the batch have gone
+  Floats,  ///< an output of floats
+  Choices, ///< an output of integers or bools: each jumps, however little what
+           ///< it is between has moved
+};
+
 /// A value may differ from the reference's by so many times as much as these
-/// roundings move it.
-double slackFactor(const Roundings &roundings);
+/// roundings move it; 0: they say nothing of it.
+double slackFactor(const Roundings &roundings, Moved moved);
 
 /// Widens the slack of what was computed to `factor` times what other roundings
 /// have moved it.
