@@ -8,9 +8,11 @@
 #include "Forms.h"
 #include "Handlers.h"
 #include "Importer.h"
+#include "Join.h"
 #include "Kinds.h"
 #include "Names.h"
 #include "Npy.h"
+#include "OwnReads.h"
 #include "RandomMasks.h"
 #include "Sequence.h"
 #include "Untie.h"
@@ -489,6 +491,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   recogniseMasks(model, files(), context);
 
   if (options.untie) {
+    report.leftOut = leftOut(model.graph());
+    report.joined = joinFolded(model, files(), context);
     std::string error;
     report.untied = untie(model, files(), context, options.tied, error);
     if (!error.empty()) {

@@ -109,6 +109,10 @@ public:
       : file(file), edits(edits), added(std::move(added)) {
     for (const UntiedCopy &copy : edits.copies)
       inputs[copy.node][copy.input] = copy.name;
+    for (const JoinedRead &read : edits.joined) {
+      inputs[read.node][read.input] = read.name;
+      gone.insert(read.other);
+    }
   }
   Content message(Message kind, uint64_t begin, uint64_t end,
                   llvm::ArrayRef<Message> parents = {});
@@ -119,12 +123,14 @@ private:
             field.end - field.begin};
   }
   const std::string *newLocation(const Field &entry) const;
+  bool isGone(const Field &tensor) const;
 
   llvm::ArrayRef<uint8_t> file;
   const ModelEdits &edits;
   std::string added;
   /// Of the main graph, whose nodes are numbered.
   std::map<int, std::map<int, std::string>> inputs;
+  std::set<std::string> gone; ///< initializers of the main graph
   int nodes = 0;
 };
 
@@ -178,6 +184,14 @@ const std::string *Editor::newLocation(const Field &entry) const {
                                                       : nullptr;
 }
 
+bool Editor::isGone(const Field &tensor) const {
+  Fields fields(file, tensor.begin, tensor.end);
+  for (Field field; fields.next(field);)
+    if (field.number == 8)
+      return gone.count(text(field).str()) != 0;
+  return false;
+}
+
 Content Editor::message(Message kind, uint64_t begin, uint64_t end,
                         llvm::ArrayRef<Message> parents) {
   const std::map<int, std::string> *names = nullptr;
@@ -192,6 +206,11 @@ Content Editor::message(Message kind, uint64_t begin, uint64_t end,
   Fields fields(file, begin, end);
   for (Field field; fields.next(field);) {
     Message child = childOf(kind, field.number);
+    if (kind == Message::Graph && parents.size() == 1 && field.number == 5 &&
+        isGone(field)) {
+      content.isChanged = true;
+      continue;
+    }
     if (names && field.number == 1) {
       auto name = names->find(input++);
       if (name != names->end()) {

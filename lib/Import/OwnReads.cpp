@@ -2,6 +2,7 @@
 #include "OwnReads.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -17,11 +18,35 @@ StringRef kerf::onnx_import::callOf(const onnx::NodeProto &node) {
   return "";
 }
 
+static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+std::string kerf::onnx_import::parametersOf(StringRef call) {
+  size_t begin = call.find("call_function");
+  if (begin == StringRef::npos)
+    return "";
+  std::string text;
+  bool any = false;
+  for (StringRef rest = call.substr(begin); !rest.empty();) {
+    if (rest.front() != '%') {
+      text += rest.front();
+      rest = rest.drop_front();
+      continue;
+    }
+    StringRef name = rest.drop_front().take_while(isOfName);
+    bool isStored = name.starts_with("p_") || name.starts_with("b_");
+    any |= isStored;
+    text += isStored ? "%" + name.str() : "%";
+    rest = rest.drop_front(1 + name.size());
+  }
+  return any ? text : "";
+}
+
 StringRef kerf::onnx_import::scopeOf(const onnx::NodeProto &node) {
   StringRef name = node.name();
   return name.take_front(name.rfind('/') + 1);
 }
 
+<<<<<<< HEAD
 /// "norm.bias" of its copy "norm.bias.2".
 static StringRef withoutCopy(StringRef parameter) {
   StringRef stem = parameter.rtrim("0123456789");
@@ -31,15 +56,22 @@ static StringRef withoutCopy(StringRef parameter) {
 }
 
 static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
+=======
+/// As torch.export calls a parameter, behind %p_.
+static std::string argumentName(StringRef parameter) {
+  std::string name;
+  for (char c : parameter)
+    name += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+  return name;
+}
+>>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
 
 /// Whether the call has an argument that torch.export calls after the
 /// parameter or the buffer: %p_cell_bias for "cell.bias", %b_norm_running_mean
 /// for "norm.running_mean".
 static bool hasArgument(StringRef call, StringRef parameter) {
   for (const char *kind : {"%p_", "%b_"}) {
-    std::string argument = kind;
-    for (char c : parameter)
-      argument += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+    std::string argument = kind + argumentName(parameter);
     for (size_t at = call.find(argument); at != StringRef::npos;
          at = call.find(argument, at + 1)) {
       size_t end = at + argument.size();
@@ -51,10 +83,18 @@ static bool hasArgument(StringRef call, StringRef parameter) {
 }
 
 StringRef kerf::onnx_import::argumentLike(StringRef call, StringRef parameter) {
+<<<<<<< HEAD
   parameter = withoutCopy(parameter);
   std::string last = "_";
   for (char c : parameter.substr(parameter.rfind('.') + 1))
     last += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+=======
+  // "norm.bias.2" is a copy of "norm.bias".
+  if (StringRef stem = parameter.rtrim("0123456789"); stem.ends_with("."))
+    parameter = stem.drop_back();
+  std::string last =
+      "_" + argumentName(parameter.substr(parameter.rfind('.') + 1));
+>>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
   StringRef found;
   for (size_t at = call.find("%p_"); at != StringRef::npos;
        at = call.find("%p_", at + 1)) {
@@ -174,6 +214,7 @@ kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
     int count = 0;
     bool areOwn = true, areOfOne = true;
     StringRef argument = {};
+    std::string parameters = {};
   };
   llvm::MapVector<StringRef, Reads> reads;
   for (const auto &tensor : graph.initializer())
@@ -185,9 +226,13 @@ kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
           read != reads.end() && seen.insert(input).second) {
         Reads &all = read->second;
         StringRef argument = argumentLike(callOf(node), input);
-        all.areOfOne &=
-            !argument.empty() && (all.count == 0 || argument == all.argument);
+        std::string parameters = parametersOf(callOf(node));
+        bool isSame = all.count == 0 ||
+                      (!argument.empty() && argument == all.argument) ||
+                      parameters == all.parameters;
+        all.areOfOne &= isSame && !(argument.empty() && parameters.empty());
         all.argument = argument;
+        all.parameters = std::move(parameters);
         all.areOwn &= isOwnRead(node, input);
         ++all.count;
       }
@@ -196,5 +241,55 @@ kerf::onnx_import::sharedByModel(const onnx::GraphProto &graph) {
   for (const auto &[name, read] : reads)
     if (read.count > 1 && (read.areOwn || read.areOfOne))
       names.push_back(name.str());
+  return names;
+}
+
+std::vector<std::string>
+kerf::onnx_import::leftOut(const onnx::GraphProto &graph) {
+  llvm::StringMap<StringRef> stored; // by the name of the argument
+  llvm::StringSet<> initializers;
+  for (const auto &tensor : graph.initializer()) {
+    stored[argumentName(tensor.name())] = tensor.name();
+    initializers.insert(tensor.name());
+  }
+  // What the nodes of each call read.
+  llvm::MapVector<StringRef, llvm::StringSet<>> reads;
+  for (const auto &node : graph.node())
+    if (StringRef call = callOf(node); !call.empty())
+      for (const std::string &input : node.input())
+        if (llvm::StringSet<> &read = reads[call]; initializers.contains(input))
+          read.insert(input);
+  std::vector<std::string> names;
+  for (const auto &[call, read] : reads) {
+    llvm::SmallVector<StringRef> missing;
+    size_t found = 0;
+    std::string owner; // "fc." of "fc.weight"
+    for (size_t at = call.find("%p_"); at != StringRef::npos;
+         at = call.find("%p_", at + 1)) {
+      StringRef argument = call.substr(at + 3).take_while(isOfName);
+      auto known = stored.find(argument);
+      if (known == stored.end()) {
+        missing.push_back(argument);
+        continue;
+      }
+      if (!read.contains(known->second))
+        continue;
+      ++found;
+      if (size_t dot = known->second.rfind('.'); dot != StringRef::npos)
+        owner = known->second.take_front(dot + 1).str();
+    }
+    // Another tensor may stand in the place of a parameter: a transpose, or one
+    // of equal numbers.
+    if (found == 0 || found != read.size())
+      continue;
+    for (StringRef argument : missing) {
+      StringRef rest = argument;
+      std::string name = rest.consume_front(argumentName(owner))
+                             ? owner + rest.str()
+                             : argument.str();
+      if (!llvm::is_contained(names, name)) // of a module applied again
+        names.push_back(std::move(name));
+    }
+  }
   return names;
 }

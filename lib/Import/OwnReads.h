@@ -27,6 +27,11 @@ namespace kerf::onnx_import {
 /// The call of PyTorch that a node is a part of, by its exporter; else empty.
 llvm::StringRef callOf(const onnx::NodeProto &node);
 
+/// The call without its results and what it computes with, so with the
+/// parameters and buffers that it reads: alike for all applications of one
+/// module. Empty if it reads none, or if the file does not say.
+std::string parametersOf(llvm::StringRef call);
+
 /// The modules in a node's name, "/layers/layers.0/norm/" of ".../Mul".
 llvm::StringRef scopeOf(const onnx::NodeProto &node);
 
@@ -44,10 +49,17 @@ bool isOwnRead(const onnx::NodeProto &node, llvm::StringRef parameter);
 /// parameter of another name.
 std::vector<std::string> sharedByModel(const onnx::GraphProto &graph);
 
+<<<<<<< HEAD
 /// Names that the modules which read an initializer have for it, by the file,
 /// where it is stored under another's: ("wte.weight", "lm_head.weight").
 std::vector<std::pair<std::string, std::string>>
 otherNamesOf(const onnx::GraphProto &graph);
+=======
+/// Parameters that a call has in PyTorch and its nodes do not, with no tensor
+/// in their place: the exporter leaves out a bias of zeros. As "fc.bias" where
+/// the call reads "fc.weight", else as the call has it.
+std::vector<std::string> leftOut(const onnx::GraphProto &graph);
+>>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
 
 } // namespace kerf::onnx_import
 

@@ -1,5 +1,6 @@
 //===- Untie.cpp - equal tensors that an exporter stored once -------------===//
 #include "Untie.h"
+#include "GraphReads.h"
 #include "OwnReads.h"
 #include "PartReads.h"
 
@@ -11,7 +12,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
-#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -19,61 +19,11 @@ using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
 
-namespace {
-struct Use {
-  int node, input;
-};
-
-/// Names that are defined in the graph, or read by something other than an
-/// input of the graph's own nodes.
-void collectNames(const onnx::GraphProto &graph, llvm::StringSet<> &defined,
-                  llvm::StringSet<> &readElsewhere, bool isOuter) {
-  for (const auto &value : graph.input())
-    defined.insert(value.name());
-  for (const auto &tensor : graph.initializer())
-    defined.insert(tensor.name());
-  for (const auto &value : graph.output())
-    readElsewhere.insert(value.name());
-  for (const auto &node : graph.node()) {
-    for (const std::string &name : node.output())
-      defined.insert(name);
-    if (!isOuter)
-      for (const std::string &name : node.input())
-        readElsewhere.insert(name);
-    for (const auto &attribute : node.attribute()) {
-      if (attribute.has_g())
-        collectNames(attribute.g(), defined, readElsewhere, false);
-      for (const auto &each : attribute.graphs())
-        collectNames(each, defined, readElsewhere, false);
-    }
-  }
-}
-
 /// The kind of use of a tensor. Running statistics are written by the step, so
 /// a tensor that is one of them must not be used as anything else.
-int thingOf(const onnx::NodeProto &node, int input) {
+static int thingOf(const onnx::NodeProto &node, int input) {
   return node.op_type() == "BatchNormalization" && input >= 3 ? input : 0;
 }
-
-/// Whether a node reads of an input what it holds, and not its type or shape
-/// alone.
-bool readsElements(const onnx::NodeProto &node, int input) {
-  const std::string &op = node.op_type();
-  if (op == "CastLike")
-    return input == 0;
-  return op != "Shape" && op != "Size" && op != "EyeLike" &&
-         op != "RandomNormalLike" && op != "RandomUniformLike";
-}
-
-bool isUniform(const TensorData &data) {
-  int64_t count = data.type.getNumElements();
-  if (count < 1 || data.bytes.empty())
-    return false;
-  size_t width = data.bytes.size() / static_cast<size_t>(count);
-  return std::memcmp(data.bytes.data(), data.bytes.data() + width,
-                     data.bytes.size() - width) == 0;
-}
-} // namespace
 
 std::vector<UntiedCopy> kerf::onnx_import::untie(
     onnx::ModelProto &model, ModelFiles &files, MLIRContext &context,
@@ -83,13 +33,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
   // Before version 4 every initializer is an input of the graph as well.
   if (model.ir_version() < 4)
     return copies;
-  llvm::StringSet<> defined, readElsewhere;
-  collectNames(graph, defined, readElsewhere, true);
-  llvm::StringMap<SmallVector<Use>> uses;
-  for (int n = 0; n < graph.node_size(); ++n)
-    for (int i = 0; i < graph.node(n).input_size(); ++i)
-      if (readsElements(graph.node(n), i))
-        uses[graph.node(n).input(i)].push_back({n, i});
+  GraphReads reads(graph);
   std::vector<bool> used(tied.size());
   std::vector<OtherName> others; // before there are copies
   if (!tied.empty())
@@ -99,9 +43,9 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
   int stored = graph.initializer_size();
   for (int t = 0; t < stored; ++t) {
     const std::string name = graph.initializer(t).name();
-    auto readers = uses.find(name);
-    bool isHere = readers != uses.end() && readers->second.size() > 1;
-    bool isElsewhere = readElsewhere.contains(name);
+    auto readers = reads.here.find(name);
+    bool isHere = readers != reads.here.end() && readers->second.size() > 1;
+    bool isElsewhere = reads.elsewhere.contains(name);
     if (!isHere && !isElsewhere)
       continue;
     shared.push_back(name);
@@ -132,7 +76,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     llvm::StringMap<int> ofCall;
     int number = 2, whole = 0;
     using Thing = std::tuple<char, int, int>;
-    auto thingRead = [&](const Use &use) -> Thing {
+    auto thingRead = [&](const GraphReads::Read &use) -> Thing {
       const onnx::NodeProto &node = graph.node(use.node);
       bool isOwn = isOwnRead(node, name);
       int kind = thingOf(node, use.input);
@@ -160,7 +104,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     };
     SmallVector<Thing> things = llvm::map_to_vector(readers->second, thingRead);
     // The name is that of who reads it as its own.
-    auto own = llvm::find_if(readers->second, [&](const Use &use) {
+    auto own = llvm::find_if(readers->second, [&](const GraphReads::Read &use) {
       return isOwnRead(graph.node(use.node), name);
     });
     std::map<Thing, std::string> ofThing;
@@ -174,7 +118,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
       if (copy.empty()) {
         do
           copy = name + "." + std::to_string(number++);
-        while (!defined.insert(copy).second);
+        while (!reads.defined.insert(copy).second);
         onnx::TensorProto tensor = graph.initializer(t);
         tensor.set_name(copy);
         *graph.add_initializer() = std::move(tensor);

@@ -285,6 +285,7 @@ Outcome Compilation::runAutodiff() {
   noteUntied();
   noteNumbers();
   noteFolded();
+  noteLeftOut();
   return Outcome::Fine;
 }
 

@@ -75,6 +75,26 @@ void Compilation::noteNumbers() {
                             "; option trainable=+NAME trains one");
 }
 
+/// Notes parameters that the exporter left out: PyTorch trains them.
+void Compilation::noteLeftOut() {
+  constexpr size_t kMax = 4;
+  const std::vector<std::string> &names = report.leftOut;
+  if (names.empty())
+    return;
+  std::vector<std::string> texts;
+  for (const std::string &name :
+       llvm::ArrayRef(names).take_front(std::min(names.size(), kMax)))
+    texts.push_back("\"" + name + "\"");
+  trainingNotes.push_back(
+      "not in the file, so not trained as PyTorch trains them: " +
+      llvm::join(texts, ", ") +
+      (names.size() > kMax
+           ? " and " + std::to_string(names.size() - kMax) + " more"
+           : "") +
+      " (the exporter leaves out a bias that is 0; torch.onnx.export with "
+      "optimize=False keeps it)");
+}
+
 /// Notes BatchNorms that ONNX Runtime has folded into convolutions, as it does
 /// where it saves an optimized model: it names what it makes of their weights.
 /// Exporters that fold leave no such names.

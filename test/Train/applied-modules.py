@@ -55,6 +55,21 @@ class Norms(nn.Module):
         return self.head(self.cell_1(y) * self.scale + x)
 
 
+class Deep(nn.Module):
+    """A layer on three dimensions, applied at three depths: the default export folds its transpose each time. A head of no bias yet."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 5)
+        nn.init.zeros_(self.head.bias)
+        nn.init.normal_(self.norm.weight)
+
+    def forward(self, x):
+        for _ in range(3):
+            x = x + F.gelu(self.layer(self.norm(x)))
+        return self.head(x[:, 0])
+
+
 def train(name):
     return kerf("train", OUT / f"{name}.onnx", "--loss=cross_entropy(logits,labels)", f"--optimizer=sgd,lr={RATE}", "--shuffle=off",
                 f"--data={OUT / 'data.npz'}", f"--batch-size={BATCH}", f"--steps={STEPS}", "--threads=1", "-o", OUT / "trained.onnx")
@@ -93,4 +108,33 @@ for name, (model, shape) in models.items():
         checks.expect(f"{case}: nothing is doubted", "stored once" not in result.stderr, result.stderr)
         for key, value in expected.items():
             checks.expect(f"{case}: {key}", key in trained and np.allclose(trained[key], value, rtol=1e-4, atol=1e-6), trained.get(key))
+
+model, x = Deep().eval(), torch.randn(STEPS * BATCH, LENGTH, 8)
+np.savez(OUT / "data.npz", x=x.numpy(), labels=labels.numpy())
+torch.onnx.export(model, (x[:2],), dynamo=True, verbose=False, dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=4096)},),
+                  **names).save(OUT / "deep.onnx")
+file = onnx.load(OUT / "deep.onnx")
+# As ALBERT's has them: one matrix for each application.
+matrices = [n for n in file.graph.node if n.op_type == "MatMul"]
+for number, node in enumerate(matrices[1:]):
+    if node.input[1] == matrices[0].input[1]:
+        copy = next(t for t in file.graph.initializer if t.name == node.input[1])
+        file.graph.initializer.add().CopyFrom(copy)
+        file.graph.initializer[-1].name = node.input[1] = f"val_{1000 + number}"
+onnx.save(file, OUT / "deep.onnx")
+folded = [node.input[1] for node in matrices]
+checks.expect("deep: three matrices", len(set(folded)) == 3, folded)
+optimizer = torch.optim.SGD([p for name, p in model.named_parameters() if name != "head.bias"], lr=RATE)
+for step in range(STEPS):
+    rows = slice(step * BATCH, (step + 1) * BATCH)
+    optimizer.zero_grad()
+    F.cross_entropy(model(x[rows]), labels[rows]).backward()
+    optimizer.step()
+result = train("deep")
+trained = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(OUT / "trained.onnx").graph.initializer} if result.returncode == 0 else {}
+checks.expect("deep: one is left", [name in trained for name in folded] == [True, False, False], f"{result.stderr}{sorted(trained)}")
+checks.expect("deep: as PyTorch", folded[0] in trained and np.allclose(trained[folded[0]].T, model.layer.weight.detach().numpy(), rtol=1e-4, atol=1e-6))
+checks.expect("deep: what is left out is named", 'not in the file, so not trained as PyTorch trains them: "head.bias" (' in result.stderr and
+              "stored once" not in result.stderr, result.stderr)
+onnx.checker.check_model(onnx.load(OUT / "trained.onnx"))
 checks.finish()

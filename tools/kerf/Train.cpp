@@ -346,7 +346,8 @@ renamedData(const std::string &model, const rt::TrainOptions &loop) {
 }
 
 /// The file of a trained model: tensors that were copied and trained separately
-/// (Untie.h) are initializers of their own.
+/// (Untie.h) are initializers of their own, and of those that were trained as
+/// one (Join.h) it has one.
 static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   std::set<std::string> trained;
   for (const std::string &label : loop.trained)
@@ -355,6 +356,9 @@ static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   for (const UntiedCopy &copy : report.untied)
     if (trained.count(copy.name) || trained.count(copy.original))
       edits.copies.push_back(copy);
+  for (const JoinedRead &read : report.joined)
+    if (trained.count(read.name))
+      edits.joined.push_back(read);
   edits.locations = renamedData(report.file, loop);
   std::string folder =
       llvm::sys::path::parent_path(loop.modelFiles[0]).str() + "/";

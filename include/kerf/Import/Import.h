@@ -99,6 +99,13 @@ struct UntiedCopy {
   int node = 0, input = 0; ///< by their numbers in the main graph
 };
 
+/// A node's read of an initializer `other` that holds the same numbers of the
+/// same parameter as `name`, which it reads instead (Join.h).
+struct JoinedRead {
+  std::string name, other;
+  int node = 0, input = 0; ///< by their numbers in the main graph
+};
+
 /// What was found, whether or not the import succeeded.
 struct ImportReport {
   std::string file;
@@ -115,6 +122,9 @@ struct ImportReport {
   /// change.
   std::map<std::string, std::vector<int64_t>> parameterShapes;
   std::vector<UntiedCopy> untied;
+  std::vector<JoinedRead> joined;
+  /// Parameters of PyTorch's that the file lacks, as far as it tells.
+  std::vector<std::string> leftOut;
   /// Float initializers without dimensions that were imported as constants.
   std::vector<std::string> numbers;
   /// Others that say how much Dropout drops, and nothing else.

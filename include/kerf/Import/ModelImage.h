@@ -25,10 +25,14 @@ struct ModelImage {
 struct ModelEdits {
   /// Each becomes an initializer, which the node that it names reads.
   std::vector<UntiedCopy> copies;
+  /// What these nodes have read is no initializer any more.
+  std::vector<JoinedRead> joined;
   /// New names for files of external data, by their names in the model.
   std::map<std::string, std::string> locations;
 
-  bool empty() const { return copies.empty() && locations.empty(); }
+  bool empty() const {
+    return copies.empty() && joined.empty() && locations.empty();
+  }
 };
 
 /// The file `path` with the edits; no pieces if there are no edits. On failure

@@ -185,6 +185,7 @@ private:
   void noteUntied();
   void noteNumbers();
   void noteFolded();
+  void noteLeftOut();
   std::optional<int64_t> memoryLimit() const;
   /// Bytes of the device that holds most, as laid out.
   int64_t laidOutPeak() const;
