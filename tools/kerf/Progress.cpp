@@ -115,6 +115,11 @@ void Progress::enter(const std::string &name) {
   round = 1;
 }
 
+void Progress::rename(const std::string &name) {
+  std::lock_guard<std::mutex> lock(mutex);
+  phase = name;
+}
+
 std::string Progress::line(double seconds) const {
   const char *word = wordsFor(phase);
   std::string text = word ? word : phase;

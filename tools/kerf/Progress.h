@@ -41,6 +41,8 @@ public:
 
   /// A phase begins, under this name or the word for it; empty: none is left.
   void enter(const std::string &phase);
+  /// The phase goes on, under another name.
+  void rename(const std::string &phase);
   /// Says that Ctrl-C has ended the search, if it has.
   void finish() const;
   /// Whether it has.

@@ -148,41 +148,50 @@ static std::vector<Pair> parameterPairs(const Program &judged,
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &outputs,
                              std::vector<Pair> &parameters,
-                             std::vector<Difference> &differences) {
+                             std::vector<Difference> &differences,
+                             Progress &progress) {
   auto kind = [&](size_t index) {
     return index >= outputs.size()              ? Moved::State
            : isExact(outputs[index].info.dtype) ? Moved::Choices
                                                 : Moved::Floats;
   };
-  for (const Roundings &roundings : otherRoundings()) {
+  auto pairOf = [&](size_t index) -> Pair & {
+    return index < outputs.size() ? outputs[index]
+                                  : parameters[index - outputs.size()];
+  };
+  const std::vector<Roundings> runs = otherRoundings();
+  for (auto [number, roundings] : llvm::enumerate(runs)) {
     auto mayMove = [&](size_t index) {
       return differences[index].wrong > 0 &&
              slackFactor(roundings, kind(index)) > 0;
     };
     if (llvm::none_of(llvm::seq(differences.size()), mayMove))
       continue;
+    progress.rename(
+        llvm::formatv("something differs: running the reference with other "
+                      "roundings, {0} of {1}",
+                      number + 1, runs.size()));
     if (!reference.stepsAgain(roundings))
       return;
     for (auto [index, pair] : llvm::enumerate(outputs))
       if (double factor = slackFactor(roundings, kind(index)))
         widenSlack(pair.pieces,
                    reference.output(pair.info, static_cast<int32_t>(index)),
-                   factor);
+                   factor, pair.tolerance);
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
       kerf_parameter_info_t info = judged.parameter(parameter.second);
       widenSlack(
           pair.pieces,
           {wholePiece(info.tensor, *reference.parameter(info, pair.name))},
-          slackFactor(roundings, Moved::State));
+          slackFactor(roundings, Moved::State), pair.tolerance);
     }
     for (size_t index = 0; index < differences.size(); ++index)
       if (mayMove(index))
-        differences[index] =
-            (index < outputs.size() ? outputs[index]
-                                    : parameters[index - outputs.size()])
-                .compare();
+        differences[index] = pairOf(index).compare();
   }
+  for (size_t index = outputs.size(); index < differences.size(); ++index)
+    explainByChance(differences[index], pairOf(index).pieces);
 }
 
 /// "shares the import of the model and autodiff with the program".
@@ -350,7 +359,8 @@ int kerf::tool::verify(const Options &options) {
       differences.push_back(pair.compare());
   if (!options.train)
     compareWide(judged, *reference, outputs, differences);
-  compareWithSlack(judged, *reference, outputs, parameters, differences);
+  compareWithSlack(judged, *reference, outputs, parameters, differences,
+                   *progress);
   bool fine = llvm::none_of(differences,
                             [](const Difference &d) { return d.wrong > 0; });
   std::optional<FirstDifference> first;

@@ -2,6 +2,7 @@
 #include "VerifyCompare.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -161,6 +162,48 @@ static bool isWithin(const Tolerance &tolerance, double difference, double y) {
           std::isfinite(difference));
 }
 
+void kerf::tool::widenSlack(std::vector<Piece> &pieces,
+                            const std::vector<Piece> &others, double factor,
+                            const Tolerance &tolerance) {
+  for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
+    piece.slack.resize(piece.numbers.size());
+    piece.beyond.resize(piece.numbers.size());
+    ++piece.runs;
+    for (size_t i = 0; i < piece.numbers.size(); ++i) {
+      double moved = std::fabs(other.numbers[i] - piece.numbers[i]);
+      if (!std::isfinite(factor * moved))
+        continue;
+      piece.slack[i] = std::max(piece.slack[i], factor * moved);
+      piece.beyond[i] += !isWithin(tolerance, moved, piece.numbers[i]);
+    }
+  }
+}
+
+/// Of elements that rounding moves seldom, as many are expected to be moved for
+/// the first time by one run more, which the program is, as were moved by one
+/// run alone, divided by the number of runs (Good and Turing's estimate; I. J.
+/// Good, Biometrika 40, 1953). How many it is in fact has Poisson's
+/// distribution; what is rarer than one in a thousand is no chance.
+void kerf::tool::explainByChance(Difference &difference,
+                                 const std::vector<Piece> &pieces) {
+  if (difference.wrong == 0 || !difference.isWithinMoves)
+    return;
+  double expected = 0;
+  for (const Piece &piece : pieces)
+    if (piece.runs > 0)
+      expected += static_cast<double>(llvm::count(piece.beyond, 1)) /
+                  static_cast<double>(piece.runs);
+  double term = std::exp(-expected), fewer = 0;
+  for (int64_t k = 0; k < difference.wrong; ++k) {
+    fewer += term;
+    term *= expected / static_cast<double>(k + 1);
+  }
+  if (1 - fewer < 1e-3)
+    return;
+  difference.undecided += difference.wrong;
+  difference.wrong = 0;
+}
+
 Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
                                const std::vector<Piece> &pieces,
                                const Tolerance &tolerance,
@@ -170,6 +213,11 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
   result.name = info.name;
   result.isExact = isExact(info.dtype);
   result.shape.assign(info.shape, info.shape + info.rank);
+  double mostMoved = 0; // of any element, by rounding
+  for (const Piece &piece : pieces)
+    for (double slack : piece.slack)
+      mostMoved = std::max(mostMoved, slack);
+  bool isAllMoved = true;
   for (size_t p = 0; p < pieces.size(); ++p) {
     const Piece &piece = pieces[p];
     if (piece.isWhole && piece.shape != result.shape) {
@@ -201,6 +249,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
         ++result.undecided;
       }
       result.wrong += !right;
+      isAllMoved &= right || difference <= mostMoved;
       if (difference > result.largest) {
         result.largest = difference;
         result.found = x;
@@ -222,6 +271,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
     }
   }
   result.largest = std::max(result.largest, 0.0);
+  result.isWithinMoves = isAllMoved && !result.expectedShape;
   return result;
 }
 

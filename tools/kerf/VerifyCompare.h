@@ -41,7 +41,15 @@ struct Piece {
   /// By how much more each may differ; empty: by nothing.
   std::vector<double> slack;
   bool isWhole = false; ///< then the tensor must have its shape
+  /// In how many of `runs` runs with other roundings each was beyond the
+  /// tolerance.
+  std::vector<uint16_t> beyond = {};
+  int64_t runs = 0;
 };
+/// Widens the slack of each number to `factor` times what other roundings have
+/// moved it.
+void widenSlack(std::vector<Piece> &pieces, const std::vector<Piece> &others,
+                double factor, const Tolerance &tolerance);
 /// The whole tensor.
 Piece wholePiece(std::vector<int64_t> shape, std::vector<double> numbers);
 Piece wholePiece(const kerf_tensor_info_t &info, std::vector<double> numbers);
@@ -56,7 +64,10 @@ struct Difference {
   int64_t unrounded = 0;  ///< elements equal only to the unrounded reference
   int64_t undecided = 0;  ///< elements equal only by their slack
   int64_t notNumbers = 0; ///< elements that are NaN in both
-  bool isExact = false;   ///< of integers or bools
+  /// Whether those that are wrong are off by no more than rounding has moved
+  /// some element.
+  bool isWithinMoves = false;
+  bool isExact = false; ///< of integers or bools
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };
@@ -67,6 +78,11 @@ struct Difference {
 Difference compare(const kerf_tensor_info_t &info, const void *data,
                    const std::vector<Piece> &pieces, const Tolerance &tolerance,
                    const std::vector<Piece> &wide = {});
+
+/// Behind all runs with other roundings: counts elements that are wrong as
+/// undecided if they may be those that rounding happens to move in the program
+/// and moved in no run.
+void explainByChance(Difference &difference, const std::vector<Piece> &pieces);
 
 /// "[3, 1, 19806]".
 std::string indexText(const std::vector<int64_t> &index);

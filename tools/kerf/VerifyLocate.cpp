@@ -198,7 +198,8 @@ void Search::dropWhatRoundingDecides(const Probe &probe,
             if (next < wrong.size() && values[wrong[next].number] == value) {
               Wrong &one = wrong[next++];
               widenSlack(one.expected, pieceOf(one.number, tensor.data),
-                         slackFactor(roundings, Moved::State));
+                         slackFactor(roundings, Moved::State),
+                         one.difference.tolerance);
             }
           return next < wrong.size();
         });
@@ -207,6 +208,10 @@ void Search::dropWhatRoundingDecides(const Probe &probe,
       return one.difference.wrong == 0;
     });
   }
+  llvm::erase_if(wrong, [&](Wrong &one) {
+    explainByChance(one.difference, one.expected);
+    return one.difference.wrong == 0;
+  });
   evaluation.state = std::move(state);
 }
 

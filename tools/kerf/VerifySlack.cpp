@@ -56,15 +56,3 @@ double kerf::tool::slackFactor(const Roundings &roundings, Moved moved) {
   }
   llvm_unreachable("all kinds of numbers are above");
 }
-
-void kerf::tool::widenSlack(std::vector<Piece> &pieces,
-                            const std::vector<Piece> &others, double factor) {
-  for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
-    piece.slack.resize(piece.numbers.size());
-    for (size_t i = 0; i < piece.numbers.size(); ++i)
-      if (double moved =
-              factor * std::fabs(other.numbers[i] - piece.numbers[i]);
-          std::isfinite(moved))
-        piece.slack[i] = std::max(piece.slack[i], moved);
-  }
-}

@@ -27,11 +27,6 @@ enum class Moved {
 /// roundings move it; 0: they say nothing of it.
 double slackFactor(const Roundings &roundings, Moved moved);
 
-/// Widens the slack of what was computed to `factor` times what other roundings
-/// have moved it.
-void widenSlack(std::vector<Piece> &pieces, const std::vector<Piece> &others,
-                double factor);
-
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_VERIFYSLACK_H
