@@ -46,7 +46,6 @@ StringRef kerf::onnx_import::scopeOf(const onnx::NodeProto &node) {
   return name.take_front(name.rfind('/') + 1);
 }
 
-<<<<<<< HEAD
 /// "norm.bias" of its copy "norm.bias.2".
 static StringRef withoutCopy(StringRef parameter) {
   StringRef stem = parameter.rtrim("0123456789");
@@ -55,8 +54,6 @@ static StringRef withoutCopy(StringRef parameter) {
              : parameter;
 }
 
-static bool isOfName(char c) { return llvm::isAlnum(c) || c == '_'; }
-=======
 /// As torch.export calls a parameter, behind %p_.
 static std::string argumentName(StringRef parameter) {
   std::string name;
@@ -64,7 +61,6 @@ static std::string argumentName(StringRef parameter) {
     name += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
   return name;
 }
->>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
 
 /// Whether the call has an argument that torch.export calls after the
 /// parameter or the buffer: %p_cell_bias for "cell.bias", %b_norm_running_mean
@@ -83,18 +79,9 @@ static bool hasArgument(StringRef call, StringRef parameter) {
 }
 
 StringRef kerf::onnx_import::argumentLike(StringRef call, StringRef parameter) {
-<<<<<<< HEAD
   parameter = withoutCopy(parameter);
-  std::string last = "_";
-  for (char c : parameter.substr(parameter.rfind('.') + 1))
-    last += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
-=======
-  // "norm.bias.2" is a copy of "norm.bias".
-  if (StringRef stem = parameter.rtrim("0123456789"); stem.ends_with("."))
-    parameter = stem.drop_back();
   std::string last =
       "_" + argumentName(parameter.substr(parameter.rfind('.') + 1));
->>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
   StringRef found;
   for (size_t at = call.find("%p_"); at != StringRef::npos;
        at = call.find("%p_", at + 1)) {

@@ -49,17 +49,15 @@ bool isOwnRead(const onnx::NodeProto &node, llvm::StringRef parameter);
 /// parameter of another name.
 std::vector<std::string> sharedByModel(const onnx::GraphProto &graph);
 
-<<<<<<< HEAD
 /// Names that the modules which read an initializer have for it, by the file,
 /// where it is stored under another's: ("wte.weight", "lm_head.weight").
 std::vector<std::pair<std::string, std::string>>
 otherNamesOf(const onnx::GraphProto &graph);
-=======
+
 /// Parameters that a call has in PyTorch and its nodes do not, with no tensor
 /// in their place: the exporter leaves out a bias of zeros. As "fc.bias" where
 /// the call reads "fc.weight", else as the call has it.
 std::vector<std::string> leftOut(const onnx::GraphProto &graph);
->>>>>>> 2b6753e8 (A layer whose transposed matrix an exporter folds at each application is one parameter; parameters that it left out are named)
 
 } // namespace kerf::onnx_import
 
