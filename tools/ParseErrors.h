@@ -197,6 +197,32 @@ inline std::string spacedAssignment(const std::vector<std::string> &arguments) {
   return "";
 }
 
+/// "80 GiB" behind a flag, and a second model; empty: it is neither.
+inline std::string strayWord(const std::vector<std::string> &arguments,
+                             const std::string &word) {
+  static const std::regex unit("([KMGT]i?B|B|ms|us|s)"),
+      number("(--[a-z-]+)=?([0-9.]*)"), model(".*\\.onnx");
+  auto at = std::find(arguments.begin(), arguments.end(), word);
+  std::smatch found;
+  if (std::regex_match(word, unit) && at != arguments.end())
+    for (size_t back = 1; back <= 2 && at - arguments.begin() >= long(back);
+         ++back) {
+      const std::string &flag = *(at - back);
+      if (!std::regex_match(flag, found, number))
+        continue;
+      std::string count = back == 2 ? *(at - 1) : found.str(2);
+      return found.str(1) + ": number and unit stand together, as in " +
+             found.str(1) + "=" + count + word;
+    }
+  auto isModel = [&](const std::string &each) {
+    return std::regex_match(each, model) && each.compare(0, 1, "-") != 0;
+  };
+  auto first = std::find_if(arguments.begin(), arguments.end(), isModel);
+  return isModel(word) && first != arguments.end() && *first != word
+             ? "unknown argument " + word + ": one model is taken, " + *first
+             : "";
+}
+
 /// The first argument that neither `app` nor its command takes; empty: none.
 inline std::string unknownArgument(const CLI::App &app,
                                    const std::vector<std::string> &arguments) {
@@ -219,14 +245,19 @@ inline std::string unknownArgument(const CLI::App &app,
     return "";
   if (std::string own = spacedAssignment(arguments); !own.empty())
     return own;
+  if (std::string own = strayWord(arguments, rest.front()); !own.empty())
+    return own;
   std::string flag = rest.front().substr(0, rest.front().find('='));
   std::string owners;
   for (const CLI::App *sub :
        app.get_subcommands([](const CLI::App *) { return true; }))
     for (const CLI::Option *option : sub->get_options())
-      if (!app.get_subcommands().empty() && flag.compare(0, 2, "--") == 0 &&
-          option->check_lname(flag.substr(2)) &&
-          !std::count(names.begin(), names.end(), flag.substr(2)))
+      if (!app.get_subcommands().empty() &&
+          (flag.compare(0, 2, "--") == 0
+               ? option->check_lname(flag.substr(2)) &&
+                     !std::count(names.begin(), names.end(), flag.substr(2))
+               : flag.size() == 2 && flag[0] == '-' &&
+                     option->check_sname(flag.substr(1))))
         owners += (owners.empty() ? "" : ", ") + sub->get_name();
   if (std::string own = anotherValue(options, arguments, rest.front());
       !own.empty())
@@ -305,6 +336,9 @@ inline std::string missingCommand(const CLI::App &app) {
 
 inline std::string unknownCommand(const CLI::App &app,
                                   const std::string &command) {
+  static const std::regex file(".*\\.(onnx|kerf)/?");
+  if (std::regex_match(command, file))
+    return "'" + command + "' is no command: kerf run " + command + " runs it";
   std::string close = kerf::closestName(command, commandNames(app));
   return "unknown command '" + command + "'" +
          (close.empty() ? "" : ", did you mean " + close + "?");

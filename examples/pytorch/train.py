@@ -23,12 +23,12 @@ assert not apart, f"equal weights that the export has merged are trained apart: 
 first = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("model.onnx").graph.initializer}
 lost = [name for name, t in trained.items() if name in first and name not in model.state_dict() and (t.numpy() != first[name]).any()]
 assert not lost, f"not in the state_dict: export weights with optimize=False, or, of buffers, kerf train --frozen='{'|'.join(lost)}'"
-counters = [name for name in model.state_dict() if name.endswith("num_batches_tracked")]  # of BatchNorm: no graph has them
-tied = {t.data_ptr(): name for name, t in model.state_dict().items() if name in trained}  # the file has one of their names
-gone = [name for name, t in model.state_dict().items() if tied.get(t.data_ptr(), name) not in [*trained, *counters]]
+state = model.state_dict()
+tied = {t.data_ptr(): name for name, t in state.items() if name in trained}  # the file has one of their names
+stored = {name: tied.get(t.data_ptr(), name) for name, t in state.items()}
+gone = [name for name, _ in model.named_parameters() if stored[name] not in trained]
 assert not gone, f"not in the file: {gone}; folded into other weights (optimize=False keeps them), or no output needs them"
-model.load_state_dict({name: trained[tied.get(t.data_ptr(), name)] for name, t in model.state_dict().items()
-                       if name not in counters}, strict=False)
+model.load_state_dict({name: trained[own] for name, own in stored.items() if own in trained}, strict=False)  # no graph has counters
 
 loss_after = torch.nn.functional.cross_entropy(model(x), labels).item()
 print(f"loss {loss_before:.3f} -> {loss_after:.3f}")

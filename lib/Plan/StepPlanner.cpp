@@ -417,9 +417,10 @@ std::string StepPlanner::refusal() const {
          leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
          candidateNotes(summaries()) +
-         (isCutShort() ? "\nnote: the search ended at its time: there may be a "
-                         "plan that a longer option deadline finds"
-                       : "");
+         (isCutShort() && !asItIs().isStopped()
+              ? "\nnote: the search ended at its time: there may be a plan "
+                "that a longer option deadline finds"
+              : "");
 }
 
 bool StepPlanner::isCutShort() const {

@@ -198,7 +198,8 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("seed", std::to_string(state.seed));
   same("batch_size", std::to_string(state.batch));
   same("samples", std::to_string(state.samples));
-  same("data", hexDigits(state.data));
+  same("data", hexDigits(state.data),
+       " (the files of the data hold other numbers)");
   same("batches_per_epoch", std::to_string(state.perEpoch));
   same("shuffle", state.shuffle ? "on" : "off");
   same("last_batch", state.keepLast ? "keep" : "drop");

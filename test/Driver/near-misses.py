@@ -42,6 +42,17 @@ for flags, meant in ((["--dim", "batch", "8"], "--dim=batch=8"), (["--dim=batch"
                      (["--dim=batch=8", "--shard", "x", "[{tp},{}]"], "--shard=x=[{tp},{}]"), (["--dim=batch=8", "--input", "x", "@x.npy"], "--input=x=@x.npy")):
     expect_error(checks, f"a blank: {flags}", ["run", MLP, *flags], 2, [re.escape(f": name and value have '=' between them, as in {meant}\n")])
 
+for words, meant in ((["run", MLP, "--dim=batch=8", "--memory-limit", "80", "GiB"], "--memory-limit: number and unit stand together, as in --memory-limit=80GiB\n"),
+                     (["run", MLP, "--dim=batch=8", "--memory-limit=80", "GiB"], "--memory-limit: number and unit stand together, as in --memory-limit=80GiB\n"),
+                     (["run", MLP, OUT / "net.onnx", "--dim=batch=8"], f"unknown argument {OUT / 'net.onnx'}: one model is taken, {MLP}\n"),
+                     (["inspect", MLP, "-v"], "unknown argument -v, which is of kerf "), ([MLP, "--seed=1"], f"'{MLP}' is no command: kerf run {MLP} runs it\n"),
+                     (["run", MLP, "--constant=x=3", "--input=x.npy", "--dim=batch=8"], "all inputs of ")):
+    expect_error(checks, f"stray words: {words}", words, 2, [re.escape(meant)])
+for limit, said in (("100GiB", True), ("80GiB", False)):
+    result = kerf("plan", MLP, "--dim=batch=8", "--devices=2", "--machine=h100-8", f"--memory-limit={limit}")
+    checks.expect(f"a limit of {limit}", result.returncode == 0 and
+                  (f"note: --memory-limit={limit} is more than a device of h100-8 has (80.0 GiB)" in result.stderr) == said, result.stderr)
+
 expect_error(checks, "micro-batches", ["plan", MLP, "--dim=batch=12", "--devices=2", "--micro-batches=5"], 2,
              ["--micro-batches: 5 does not divide the batch of 12, which 2, 3, 4, 6 and 12 do\n"])
 

@@ -57,6 +57,8 @@ for name, flags, said in (
         ("no attention", ["--precision=bf16", "--fused-attention"], ["note: --fused-attention: the model has no attention that is one call"])):
     found = notes(MLP / "model.onnx", "--batch-size=16", *flags)
     checks.expect(name, found == said, str(found))
+found = notes(MLP / "model.onnx", "--batch-size=16", "--seed=3", "--shuffle=off", "--devices=cpu:2", "--solver=random")
+checks.expect("a seed of the plan", not any("--seed: nothing" in note for note in found), str(found))
 step = ["plan", MLP / "model.onnx", "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)"]
 for flags, said in (([], True), (["--optimizer=adam"], False), (["-q"], False)):
     result = kerf(*step, *flags)

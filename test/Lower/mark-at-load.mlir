@@ -68,3 +68,32 @@ func.func @rank() -> (tensor<i64>, tensor<i64>) {
   %3 = nn.abs %2 : tensor<i64>
   return %1, %3 : tensor<i64>, tensor<i64>
 }
+
+// -----
+
+// The number of an element, from which dropout draws, is counted where it is read: kept, it would take 8 bytes for each element. A
+// row of numbers that a call reads is kept, and so is what takes more than a few operations.
+// CHECK-LABEL: func.func @places
+// CHECK: %[[ROW:.*]] = nn.iota dim 0 : tensor<4x8xi64>
+// CHECK-NEXT: %[[BEGIN:.*]] = nn.mul %[[ROW]], %{{.*}} : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xi64>
+// CHECK-NEXT: %[[COLUMN:.*]] = nn.iota dim 1 : tensor<4x8xi64>
+// CHECK-NEXT: %[[PLACE:.*]] = nn.add %[[COLUMN]], %[[BEGIN]] : tensor<4x8xi64>
+// CHECK-NEXT: nn.philox %[[PLACE]], %arg0, %arg1
+// CHECK: nn.iota dim 0 {exec.at_load} : tensor<8xi64>
+// CHECK-NEXT: nn.gather
+// CHECK: nn.cos %{{.*}} {exec.at_load} : tensor<8xf32>
+func.func @places(%seed: tensor<i64>, %step: tensor<i64>, %x: tensor<8x3xf32>, %y: tensor<8xf32>)
+    -> (tensor<4x8xf32>, tensor<8x3xf32>, tensor<8xf32>) {
+  %width = nn.constant dense<8> : tensor<i64>
+  %row = nn.iota dim 0 : tensor<4x8xi64>
+  %begin = nn.mul %row, %width : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xi64>
+  %column = nn.iota dim 1 : tensor<4x8xi64>
+  %place = nn.add %column, %begin : tensor<4x8xi64>
+  %drawn = nn.philox %place, %seed, %step {stream = 0 : i64} : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  %rows = nn.iota dim 0 : tensor<8xi64>
+  %picked = nn.gather %x, %rows dim 0 : (tensor<8x3xf32>, tensor<8xi64>) -> tensor<8x3xf32>
+  %angles = nn.cast %rows : (tensor<8xi64>) -> tensor<8xf32>
+  %waves = nn.cos %angles : tensor<8xf32>
+  %sum = nn.add %y, %waves : tensor<8xf32>
+  return %drawn, %picked, %sum : tensor<4x8xf32>, tensor<8x3xf32>, tensor<8xf32>
+}

@@ -69,6 +69,13 @@ for name, found in losses.items():
     checks.expect(f"{name}: the masks of one rank", same != (name == "seed"), f"{found}\n{losses['one']}")
 without = train("without", INPUTS / "training/mlp/model.onnx", "cross_entropy(logits,labels)",
                 INPUTS / "training/mlp/data.npz", [])
+# The number of an element, from which it is drawn whether it stays, is counted and not stored: 8 bytes for each would be kept.
+for flags in ([], ["--micro-batches=2"], ["--devices=2", "--mesh=dp=2"], ["--devices=2", "--mesh=tp=2"], ["--machine=h100-1", "--devices=1"]):
+    result = kerf("plan", OUT / "dropped.onnx", "--dim=batch=65536", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--json", *flags)
+    checks.expect(f"{flags} is planned", result.returncode == 0, result.stderr)
+    for device in json.loads(result.stdout)["memory"]["per_device"] if result.returncode == 0 else []:
+        ratio = device["predicted"]["peak"] / device["peak"]
+        checks.expect(f"{flags}: memory", device["parameters"] < 1 << 20 and abs(ratio - 1) < 0.16, device)
 checks.expect("something is dropped", abs(without[0] - losses["one"][0]) > 1e-3, f"{without[0]}, {losses['one'][0]}")
 
 # y = Dropout(x w), all of them one, that stay so with a learning rate of 0.

@@ -366,6 +366,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       takeResumption(options);
       takeDevices(options);
       noteOtherMachine(options, /*makesProgram=*/command == compile);
+      noteLimit(options);
       noteOneGpu(options);
       checkFiles(options,
                  command == compile     ? OutputKind::Package

@@ -185,6 +185,13 @@ static void checkConstants(const Options &options,
                       {}};
     }
   }
+  // No input is left that a file without a name could be.
+  if (!options.inputs.empty() && !inputs.empty() &&
+      options.constants.size() == inputs.size())
+    throw Failure{kUsage,
+                  "--input=" + options.inputs.front() + ": all inputs of " +
+                      options.model + " are given by --constant",
+                  {}};
 }
 
 std::string kerf::tool::drawnBy(const Options &options) {

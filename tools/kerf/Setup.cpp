@@ -216,6 +216,18 @@ void kerf::tool::noteOtherMachine(const Options &o, bool makesProgram) {
                << o.devices << ")\n";
 }
 
+void kerf::tool::noteLimit(const Options &o) {
+  if (o.quiet || o.memoryLimit.empty() || o.machine.empty())
+    return;
+  int64_t limit = parseBytes(o.memoryLimit, "--memory-limit"),
+          has = readMachine(o.machine, 0).memoryBytesPerDevice;
+  if (has > 0 && limit > has)
+    llvm::errs() << "note: --memory-limit=" << o.memoryLimit
+                 << " is more than a device of " << o.machine << " has ("
+                 << formatBytes(static_cast<double>(has))
+                 << "): the plan may not run there\n";
+}
+
 void kerf::tool::noteOneGpu(const Options &o) {
   Devices devices = parseDevices(o.devices);
   if (o.quiet || devices.kind != "cuda" || devices.count != 1 ||
@@ -464,6 +476,7 @@ int kerf::tool::withJob(
       requireModel(options.model, takesPackages);
       takeDevices(options);
       noteOtherMachine(options, /*makesProgram=*/true);
+      noteLimit(options);
       checkFiles(options, OutputKind::Model, !isPackage(options.model));
     }
     if (job)

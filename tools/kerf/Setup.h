@@ -23,6 +23,9 @@ void takeResumption(Options &options);
 /// are there and differ.
 void takeDevices(Options &options);
 
+/// Says so where --memory-limit is more than a device of --machine has.
+void noteLimit(const Options &options);
+
 /// Says so where a plan that is made for GPUs is for ranks of a CPU: where
 /// those were asked for, or the command makes a program for them.
 void noteOtherMachine(const Options &options, bool makesProgram);

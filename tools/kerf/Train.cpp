@@ -461,7 +461,8 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.shuffle = o.shuffle == "on";
   t.keepLast = o.lastBatch == "keep";
   t.seed = o.seed;
-  t.seedGiven = o.seedGiven;
+  // Of a random plan the seed has changed something by then.
+  t.seedGiven = o.seedGiven && o.solver != "random";
   t.steps = o.steps;
   t.epochs = o.epochs;
   t.skipNan = o.onNan == "skip";

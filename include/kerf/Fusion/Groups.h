@@ -191,7 +191,9 @@ int64_t chooseOverwritten(llvm::ArrayRef<mlir::Value> inputs,
 /// The ops that are computed once at load: those that depend only on ops that
 /// are constant in themselves (`isConstant`: the same in every step). A shape
 /// op that an op outside of the set reads is left to that reader, which
-/// computes it inside. The result includes sources. O(ops).
+/// computes it inside; so are whole numbers that follow from where an element
+/// is, for elementwise readers: kept, they would take 8 bytes for each element
+/// that dropout draws. The result includes sources. O(ops).
 llvm::DenseSet<mlir::Operation *>
 findAtLoad(mlir::Block &block,
            llvm::function_ref<bool(mlir::Operation *)> isConstant,
