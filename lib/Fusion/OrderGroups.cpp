@@ -81,13 +81,16 @@ public:
       // By demand groups of a cycle have their turn, too: it must be noticed.
       if (inTurn.size() < early.size())
         return inTurn;
-      consider(std::move(inTurn));
-      consider(std::move(early));
+      // Waiting is for a lower peak alone: it moves groups from their turn.
+      for (SmallVector<int64_t> *next : {&inTurn, &early}) {
+        SmallVector<int64_t> waiting = orderByReaders(*next);
+        bool lowers = waiting != *next &&
+                      heldBytes(waiting).first < heldBytes(*next).first;
+        consider(std::move(*next));
+        if (lowers)
+          consider(std::move(waiting));
+      }
     }
-    SmallVector<int64_t> waiting = orderByReaders(best);
-    if (waiting != best &&
-        heldBytes(waiting).first < (least ? *least : heldBytes(best)).first)
-      return waiting;
     return best;
   }
 
