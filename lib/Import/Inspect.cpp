@@ -153,10 +153,13 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   }
   if (module) {
     ModuleCost cost = costOfModule(module);
-    stream << "FLOPs " << cost.flops << " ("
-           << scaled(double(cost.flops),
-                     {"", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}, 1000)
-           << ")\n";
+    stream << "FLOPs " << cost.flops;
+    if (cost.flops >= 1000)
+      stream << " ("
+             << scaled(double(cost.flops),
+                       {"", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}, 1000)
+             << ")";
+    stream << "\n";
   }
   stream << "operators\n";
   for (const auto &[name, count] : report.operatorCounts)

@@ -10,6 +10,7 @@
 #include "kerf/Support/NarrowTypes.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -159,6 +160,7 @@ ModelFiles::open(StringRef path, bool allowAbsentData, std::string &error) {
     return nullptr;
   std::unique_ptr<ModelFiles> files(new ModelFiles());
   files->allowAbsentData = allowAbsentData;
+  files->modelPath = path.str();
   files->directory = llvm::sys::path::parent_path(path).str();
   files->files.push_back(std::move(model));
   return files;
@@ -210,6 +212,8 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
     if (file && file->isAbsent() && !allowAbsentData) {
       file = nullptr;
       reason = "no such file beside the model";
+      if (llvm::sys::fs::is_symlink_file(modelPath))
+        reason += ", which is a symbolic link: give the file that it names";
       fault = Fault::NoFile;
     }
     if (!file) {

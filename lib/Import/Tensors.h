@@ -90,7 +90,7 @@ private:
   bool readTyped(const onnx::TensorProto &tensor, int64_t count,
                  TensorData &data, std::string &error);
 
-  std::string directory;
+  std::string modelPath, directory;
   bool allowAbsentData = false;
   std::vector<std::unique_ptr<MappedFile>> files;
   std::map<std::string, int64_t> externals;

@@ -14,6 +14,9 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <map>
+#include <utility>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -64,7 +67,10 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
 
 Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {
   const int64_t limit = *memoryLimit();
+  std::map<std::string, double> spent; // on what did not keep the limit
   while (laidOutPeak() > limit) {
+    for (size_t i = timesBefore; i < times.size(); ++i)
+      spent[times[i].first] += times[i].second;
     times.resize(timesBefore);
     dumps = dumpsBefore;
     while (pipelines.back().first != "plan")
@@ -77,6 +83,8 @@ Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {
     if (outcome != Outcome::Fine)
       return outcome;
   }
+  for (size_t i = timesBefore; i < times.size(); ++i)
+    times[i].second += std::exchange(spent[times[i].first], 0);
   return Outcome::Fine;
 }
 

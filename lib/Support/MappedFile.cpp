@@ -116,7 +116,8 @@ std::unique_ptr<MappedFile> MappedFile::openBeneath(StringRef directory,
     return file;
   }
   if (current < 0) {
-    error = errno == ELOOP     ? "path goes through a symbolic link"
+    error = errno == ELOOP ? "path goes through a symbolic link, expected the "
+                             "file itself (cp -L copies what a link names)"
             : errno == ENOTDIR ? "path goes through a symbolic link or a file"
                                : std::strerror(errno);
     return nullptr;

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <set>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,6 +84,11 @@ void kerf::rt::keepCheckpoints(UsedFiles &files, const std::string &folder) {
   files.keeps("option checkpoint-dir", folder, prefix, ending);
 }
 
+std::string kerf::rt::holdsCheckpoints(const std::string &folder) {
+  return folder + ": holds checkpoints of a run: option resume goes on with "
+                  "it, another folder starts a new one";
+}
+
 bool kerf::rt::hasCheckpoints(const std::string &folder) {
   return !list(folder).empty();
 }
@@ -108,12 +115,35 @@ static std::string exponentText(double power) {
   return "2^" + std::to_string(std::ilogb(power));
 }
 
-void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
-                               const Recipe &recipe, const Weights &weights,
-                               kerf_session_t *session) {
+static void makeFolder(const std::string &folder) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     throw Error(KERF_IO_ERROR,
                 folder + ": cannot create: " + whyFailed(folder, errno));
+}
+
+FolderLock::FolderLock(const std::string &folder, bool mayHaveSome) {
+  makeFolder(folder);
+  file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // A file system without locks has none to tell.
+  if (file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) != 0 &&
+      errno == EWOULDBLOCK) {
+    ::close(file);
+    throw Error(KERF_INVALID_ARGUMENT,
+                folder + ": another run that goes on writes its checkpoints "
+                         "there: give this one another folder");
+  }
+  if (!mayHaveSome && hasCheckpoints(folder)) {
+    ::close(file);
+    throw Error(KERF_INVALID_ARGUMENT, holdsCheckpoints(folder));
+  }
+}
+
+FolderLock::~FolderLock() { ::close(file); }
+
+void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
+                               const Recipe &recipe, const Weights &weights,
+                               kerf_session_t *session) {
+  makeFolder(folder);
   std::vector<NamedTensor> tensors;
   for (const Weights::Parameter &p : weights.parameters())
     tensors.push_back({p.name, p.dtype, p.shape});

@@ -25,6 +25,9 @@ void keepCheckpoints(UsedFiles &files, const std::string &folder);
 /// Whether a folder has any, whole or damaged.
 bool hasCheckpoints(const std::string &folder);
 
+/// Why a new run does not take such a folder.
+std::string holdsCheckpoints(const std::string &folder);
+
 /// The position of a run between two steps, and the facts that must be equal to
 /// continue it.
 struct RunState {
@@ -43,6 +46,21 @@ struct RunState {
 using Recipe = std::map<std::string, std::string>;
 
 constexpr size_t keptCheckpoints = 3;
+
+/// A folder that one run at a time writes checkpoints to. Creates it. Throws
+/// KERF_INVALID_ARGUMENT while another process holds it, or where there are
+/// checkpoints by now and `mayHaveSome` is not set, and KERF_IO_ERROR. A
+/// process that is killed holds nothing any more.
+class FolderLock {
+public:
+  FolderLock(const std::string &folder, bool mayHaveSome);
+  ~FolderLock();
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+
+private:
+  int file = -1;
+};
 
 /// Writes the checkpoint of `state` and removes all before it but the newest.
 /// Creates the folder. Throws KERF_IO_ERROR, and KERF_PROGRAM_FAILURE where a

@@ -195,9 +195,7 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
       return "option checkpoint-every needs option checkpoint-dir";
     if (!options.checkpointDir.empty() && !options.resume &&
         hasCheckpoints(options.checkpointDir))
-      return options.checkpointDir + ": holds checkpoints of a run: option "
-                                     "resume goes on with it, another "
-                                     "folder starts a new one";
+      return holdsCheckpoints(options.checkpointDir);
     openData(options.data, options.sequenceLength);
     if (!options.evalData.empty())
       openData(options.evalData, options.sequenceLength);

@@ -534,6 +534,8 @@ void Trainer::run() {
   openPackage();
   openData();
   createSession();
+  if (job.leads() && !options.checkpointDir.empty())
+    checkpoints.emplace(options.checkpointDir, options.resume);
   resume();
   firstStep = state.step;
   if (job.leads())

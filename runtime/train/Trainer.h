@@ -102,6 +102,7 @@ private:
   std::vector<int32_t> inputIndices; ///< of the package
   int32_t lossOutput = -1, normOutput = -1;
   std::optional<Weights> weights;
+  std::optional<FolderLock> checkpoints;
   std::unique_ptr<Evaluator> evaluator;
   std::unique_ptr<BatchLoader> loader;
   std::unique_ptr<Progress> progress;

@@ -38,6 +38,9 @@ checks.expect("which cut, and why", re.search(r"^cut       x cuts the data, and 
                                               r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute; the busiest rank sends 0 B$", searched, re.M), searched)
 checks.expect("the runner-up", re.search(r"^else      the runner-up, .*, would take (as long|[0-9.]+ .s, [0-9.]+ times as long)$", searched, re.M), searched)
 checks.expect("an axis that cuts parameters", re.search(r"^cut       dp cuts the data.*; tp cuts \d+ of \d+ parameters \(", given, re.M), given)
+parts = said("plan", INPUTS / "training/mlp/model.onnx", "--dim=batch=64", "--devices=2", "--mesh=dp=2", "--train", "--optimizer=adamw",
+             "--loss=cross_entropy(logits,labels)", "--zero=3")
+checks.expect("an axis that cuts both", re.search(r"^cut       dp cuts the data and \d+ of \d+ parameters \(", parts, re.M), parts)
 tight = said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=64", "--machine=h100-8", "--memory-limit=700KiB", "-v")
 named = re.search(r"^else      the runner-up, (.*), would take .*, if it fits: it is predicted to need (\S+ KiB) per\s+device$", tight, re.M)
 checks.expect("a runner-up that may not fit", named and re.search(

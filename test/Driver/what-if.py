@@ -151,4 +151,10 @@ said = re.findall(r"^note: (as asked|planning)\b", (OUT / "stderr").read_text(),
 checks.expect("an early row in a long table", said[:2] == ["as asked", "planning"], (OUT / "stderr").read_text())
 checks.expect("interrupted", code == 130 and re.search(r"^  as asked +x=2 .*%$", text, re.M) and re.search(r"^  memory=400KiB +- .*planning was ended", text, re.M),
               f"{code} {text} {(OUT / 'stderr').read_text()}")
+# One stage has no order of micro-batches.
+STEP = ["plan", MODELS.parent / "training/mlp/model.onnx", "--dim=batch=16", "--devices=2", *TRAIN, "--micro-batches=4"]
+for mesh, ordered in (("dp=2", False), ("pp=2", True)):
+    result = kerf(*STEP, f"--mesh={mesh}", "--what-if=batch=32")
+    checks.expect(f"{mesh}: a schedule", result.returncode == 0 and "4 micro-batches" in result.stdout and
+                  (re.search("1f1b|interleaved|gpipe", result.stdout) is not None) == ordered, result.stdout + result.stderr)
 checks.finish()

@@ -76,7 +76,7 @@ refused = {
     "dot-dot": (external("../outside"), [r"\.\."]),
     "dot-dot-inside": (external("sub/../../outside"), [r"\.\."]),
     "absolute": (external(str(OUT / "outside")), ["absolute"]),
-    "symlink": (external("link"), ["symbolic link"]),
+    "symlink": (external("link"), ["symbolic link", "cp -L copies what a link names"]),
     "symlink-inside": (external("inner-link"), ["symbolic link"]),
     "symlink-parent": (external("parent-link/outside"), ["symbolic link"]),
     "hard-link": (external("hard-link"), ["hard link"]),

@@ -394,7 +394,8 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
                  "FILE.npz, FILE.safetensors, a folder of .npy, or tokens: "
                  "FILE.npy, FILE.bin, FILE.txt")
       ->group(data);
-  app.add_option("--sequence-length", o.sequenceLength, "Of tokens")
+  app.add_option("--sequence-length", o.sequenceLength,
+                 "How many tokens a sample of flat tokens has")
       ->check(atLeast(1))
       ->group(data);
   app.add_option("--batch-size", o.batchSize, "Samples of a step, all ranks")

@@ -123,9 +123,13 @@ static std::string cutText(const json::Object &plan) {
       continue;
     }
     Use use = useOf(plan, axis);
-    if (use.parameters.cut > 0)
-      text += use.parameters.text("parameters");
-    else if (!use.cutsOther)
+    if (use.parameters.cut > 0) {
+      std::string parameters = use.parameters.text("parameters");
+      constexpr llvm::StringLiteral verb = " cuts ";
+      text += use.cutsData()
+                  ? " cuts the data and " + parameters.substr(verb.size())
+                  : parameters;
+    } else if (!use.cutsOther)
       text += " cuts nothing: all its devices compute the same";
     else if (use.cutsData() || use.computed.cut == 0)
       text += " cuts the data, and every device of it has all parameters";

@@ -284,7 +284,9 @@ static std::string scheduleText(const json::Object &plan) {
   const json::Object *schedule = plan.getObject("schedule");
   std::string kind = textAt(schedule, "kind");
   auto parts = int64_t(numberAt(schedule, {"micro_batches"}));
-  std::string text = kind == "none" ? "" : kind;
+  // One stage has no order of micro-batches to choose.
+  bool hasStages = numberAt(&plan, {"mesh", "pp"}) > 1;
+  std::string text = kind == "none" || !hasStages ? "" : kind;
   if (parts > 1)
     text += (text.empty() ? "" : ", ") +
             plural(parts, "micro-batch", "micro-batches");
