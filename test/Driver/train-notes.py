@@ -242,4 +242,16 @@ for case, nodes, parameters in (
         ("merged by the older exporter", [("/s/Mul", "", "Mul"), ("/t/Mul", "", "Identity")], 2)):
     found = read_by(*nodes)
     checks.expect(case, found == [] if parameters == 1 else len(found) == 1 and APART.format(parameters) in found[0], str(found))
+# A vector that the compiler reads as a column, behind a transpose that it cancels, has the shape that the file has.
+rng = np.random.default_rng(0)
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), helper.make_node("MatMul", ["t", "w"], ["u"]),
+         helper.make_node("Transpose", ["u"], ["v"], perm=[0, 2, 1]), helper.make_node("Mul", ["v", "scale"], ["s"]), helper.make_node("Add", ["x", "s"], ["y"])]
+graph = helper.make_graph(nodes, "scaled", [helper.make_tensor_value_info("x", 1, ["batch", 4, 6])], [helper.make_tensor_value_info("y", 1, ["batch", 4, 6])],
+                          [numpy_helper.from_array(rng.standard_normal((4, 4)).astype(np.float32), "w"),
+                           numpy_helper.from_array(np.full(6, 0.1, np.float32), "scale")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "scaled.onnx")
+np.savez(OUT / "scaled.npz", **{name: rng.standard_normal((8, 4, 6)).astype(np.float32) for name in "xt"})
+result = kerf("train", OUT / "scaled.onnx", "--loss=mse(y,t)", "--optimizer=sgd", f"--data={OUT / 'scaled.npz'}", "--batch-size=4", "--steps=1", "--no-output")
+checks.expect("shapes of the file", "note: trains 2 parameters of 22 elements: w (4x4), scale (6)\n" in result.stderr, result.stderr)
 checks.finish()

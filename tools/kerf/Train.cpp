@@ -401,8 +401,10 @@ static void package(const Options &options, const std::string &path,
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);
   if (!loop)
     return;
-  llvm::append_range(
-      loop->notes, describeTrained(compilation.getTraining(), options.verbose));
+  loop->shapes = compilation.getImportReport().parameterShapes;
+  llvm::append_range(loop->notes,
+                     describeTrained(compilation.getTraining(), loop->shapes,
+                                     options.verbose));
   llvm::append_range(loop->notes, notesOf(compilation, options));
   if (std::string text =
           runsAs(options, compilation, /*folder=*/"", progress.wasStopped());
@@ -416,7 +418,6 @@ static void package(const Options &options, const std::string &path,
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
         llvm::cast<mlir::StringAttr>(file).getValue().str());
-  loop->shapes = compilation.getImportReport().parameterShapes;
   for (const auto &parameter : compilation.getTraining().trained)
     loop->trained.push_back(parameter.name);
   for (const std::string &buffer : compilation.getTraining().buffers)

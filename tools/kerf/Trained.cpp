@@ -145,14 +145,18 @@ std::string kerf::tool::parameterCount(const autodiff::AutodiffResult &result) {
          (parts > count ? " (in " + plural(parts, "part") + ")" : "");
 }
 
-std::vector<std::string>
-kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
-                            bool verbose) {
+std::vector<std::string> kerf::tool::describeTrained(
+    const autodiff::AutodiffResult &result,
+    const std::map<std::string, std::vector<int64_t>> &stored, bool verbose) {
+  auto shapeOf = [&](const auto &parameter) {
+    auto found = stored.find(parameter.name);
+    return found == stored.end() ? parameter.shape : found->second;
+  };
   std::vector<std::string> lines;
   Groups trained;
   int64_t elements = 0;
   for (const autodiff::TrainedParameter &parameter : result.trained)
-    add(trained, parameter.name, parameter.shape, verbose);
+    add(trained, parameter.name, shapeOf(parameter), verbose);
   for (const auto &[key, group] : trained)
     elements += group.elements;
   append(lines,
@@ -175,7 +179,7 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
   }
   llvm::MapVector<autodiff::KeptWhy, Groups> kept;
   for (const autodiff::KeptParameter &parameter : result.kept)
-    add(kept[parameter.why], parameter.name, parameter.shape, verbose);
+    add(kept[parameter.why], parameter.name, shapeOf(parameter), verbose);
   for (const auto &[why, groups] : kept)
     append(lines, "leaves as it is, " + autodiff::describe(why).str(), groups,
            verbose);

@@ -4,6 +4,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,10 @@ std::string clipText(double norm);
 /// Lines that say which parameters are trained and which are not, and why.
 /// Parameters whose names differ only in numbers are one entry, as
 /// "layers.*.weight (24 matrices, 8.4 M elements)"; `verbose`: one entry each.
-std::vector<std::string> describeTrained(const autodiff::AutodiffResult &result,
-                                         bool verbose);
+std::vector<std::string>
+describeTrained(const autodiff::AutodiffResult &result,
+                const std::map<std::string, std::vector<int64_t>> &stored,
+                bool verbose);
 
 } // namespace kerf::tool
 
