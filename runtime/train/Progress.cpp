@@ -12,6 +12,9 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -38,6 +41,17 @@ static std::string keptLines(const std::string &path, int64_t stepsDone) {
   return kept;
 }
 
+/// A log is of one run at a time: of lines of two in turn none could be told
+/// from the other's. Holds until the file is closed.
+static void lockLog(int file, const std::string &path) {
+  struct stat info;
+  bool isFile = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  if (isFile && ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw Error(KERF_INVALID_ARGUMENT,
+                path + ": another run that goes on writes its log there: give "
+                       "this one another file");
+}
+
 Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
                    int64_t samples, int64_t tokens, std::FILE *terminal,
                    std::FILE *warnings)
@@ -45,6 +59,10 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
       samples(samples), tokens(tokens) {
   if (path.empty())
     return;
+  if (std::FILE *before = std::fopen(path.c_str(), "re")) {
+    std::unique_ptr<std::FILE, int (*)(std::FILE *)> open(before, std::fclose);
+    lockLog(fileno(before), path);
+  }
   std::string kept = keptLines(path, stepsDone);
   if (!kept.empty()) { // by renaming: a crash must not lose the old log
     AtomicFile file(path);
@@ -55,6 +73,7 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
   if (!this->log)
     throw Error(KERF_INVALID_ARGUMENT,
                 path + ": cannot write: " + whyFailed(path, errno));
+  lockLog(fileno(this->log), path);
   std::setvbuf(this->log, nullptr, _IONBF, 0);
   wholeBytes = static_cast<int64_t>(kept.size());
 }

@@ -1,5 +1,5 @@
-# One run at a time writes checkpoints to a folder: a second one is refused from the first step on, not only behind the first checkpoint,
-# with --resume too. A run that is killed holds the folder no more.
+# One run at a time writes checkpoints to a folder, and its log to a file: a second one is refused from the first step on, not only
+# behind the first checkpoint, with --resume too. A run that is killed holds them no more.
 #
 # REQUIRES: kerf
 # RUN: %python %s %t %inputs
@@ -37,6 +37,8 @@ first = started()
 for flags in ([], ["--resume"]):
     expect_error(checks, f"a second run {flags}", [*command, "--steps=2", *flags], 2,
                  ["checkpoints: another run that goes on writes its checkpoints there: give this one another folder"])
+expect_error(checks, "a second log", [*command[:-1], "--steps=2", f"--log={OUT / 'log.jsonl'}"], 2,
+             ["log.jsonl: another run that goes on writes its log there: give this one another file"])
 first.kill()
 first.wait()
 checks.expect("nothing is left", list(folder.iterdir()) == [], list(folder.iterdir()))
