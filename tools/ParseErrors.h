@@ -100,7 +100,7 @@ inline std::string ownWordFor(const std::string &argument,
                                                       : "";
   return *meant ? std::string(": files besides the first follow a flag, as "
                               "in ") +
-                      meant + flag
+                      meant + (flag[0] == '@' ? flag.substr(1) : flag)
                 : "";
 }
 

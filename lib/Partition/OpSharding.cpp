@@ -88,9 +88,9 @@ std::string kerf::checkPlanned(const Layout &layout, const Mesh &mesh,
              " is cut by the stage axis \"pp\"";
     if (llvm::any_of(axes, isTime) && shape[dim] % numShards(axes) != 0)
       return "dimension " + std::to_string(dim) + " has size " +
-             std::to_string(shape[dim]) + ", not divisible by " +
+             std::to_string(shape[dim]) + ", expected a multiple of " +
              std::to_string(numShards(axes)) +
-             " parts of which some are in time";
+             ": micro-batches and the devices that share each of them";
     if (llvm::any_of(axes, isTime) && layout.block(dim))
       return "dimension " + std::to_string(dim) + " has blocks of " +
              std::to_string(layout.block(dim)) +

@@ -342,8 +342,10 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   if (!limit || takeFitting(attempt))
     return;
   if (attempt.solved.statistics.stoppedBy != "cutoff") {
-    for (const Attempt::Known &known : attempt.known)
-      peak = std::min(peak, known.predicted);
+    // What was laid out is no prediction.
+    if (attempt.tries == 0)
+      for (const Attempt::Known &known : attempt.known)
+        peak = std::min(peak, known.predicted);
     attempt.summary.reason = reason + ", and nothing smaller was found";
     attempt.summary.peakMemoryBytes = peak;
   }

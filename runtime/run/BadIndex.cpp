@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 using namespace kerf::rt;
@@ -34,4 +35,18 @@ std::optional<int64_t> kerf::rt::placeOfIndex(const char *data, size_t bytes,
   if (found == values.end())
     return std::nullopt;
   return found - values.begin();
+}
+
+int kerf::rt::suspicionOf(const std::string &failure,
+                          const kerf_tensor_info_t &info) {
+  std::optional<int64_t> index = badIndexOf(failure);
+  static constexpr char dimension[] = "of a dimension of size ";
+  size_t at = failure.find(dimension);
+  if (!index || at == std::string::npos)
+    return 0;
+  int64_t size =
+      std::strtoll(failure.c_str() + at + sizeof(dimension) - 1, nullptr, 10);
+  if (info.range_high == size)
+    return 2;
+  return *index < -info.range_high || *index >= info.range_high ? 1 : 0;
 }

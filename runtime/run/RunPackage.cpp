@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sys/stat.h>
@@ -230,8 +231,10 @@ void Runner::readInputs() {
 }
 
 void Runner::fail(kerf_status_t status) {
-  std::optional<int64_t> index = badIndexOf(kerf_status_message(status));
+  std::string failure = kerf_status_message(status);
+  std::optional<int64_t> index = badIndexOf(failure);
   int code = job.report(status, named, err);
+  std::map<int, std::vector<std::string>> notes; // by how likely they are
   // Only the rank that has read the files knows them.
   for (size_t i = 0; index && i < inputFiles.size(); ++i) {
     kerf_tensor_info_t info;
@@ -245,12 +248,15 @@ void Runner::fail(kerf_status_t status) {
       at = std::to_string(*place % info.shape[d]) +
            (at.empty() ? "" : ", " + at);
     std::string file = inputFiles[i].empty() ? "" : inputFiles[i] + ": ";
-    say(err, "note: " +
-                 printable(cat(file, "input \"", info.name, "\" has it",
-                               at.empty() ? "" : " at [" + at + "]")) +
-                 "\n");
-    break;
+    notes[suspicionOf(failure, info)].push_back(
+        "note: " +
+        printable(cat(file, "input \"", info.name, "\" has it",
+                      at.empty() ? "" : " at [" + at + "]")) +
+        "\n");
   }
+  if (!notes.empty())
+    for (const std::string &note : notes.rbegin()->second)
+      say(err, note);
   exitWith(code);
 }
 

@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <unistd.h>
 
 using namespace kerf;
@@ -310,6 +311,7 @@ static std::vector<double> numbersOf(const std::vector<char> &tensor,
 std::string Trainer::sampleOf(const std::string &failure,
                               const Batch &batch) const {
   std::optional<int64_t> index = badIndexOf(failure);
+  std::map<int, std::string> texts; // by how likely they are
   for (size_t i = 0; index && i < inputs.size(); ++i) {
     const std::vector<char> &tensor = batch.tensors[i];
     std::optional<int64_t> place;
@@ -321,11 +323,16 @@ std::string Trainer::sampleOf(const std::string &failure,
     auto count =
         static_cast<int64_t>(tensor.size() / kerf_dtype_size(inputs[i].dtype));
     int64_t sample = *place / (count / std::max<int64_t>(1, state.batch));
-    if (sample < int64_t(batch.samples.size()))
-      return cat("; sample ", batch.samples[static_cast<size_t>(sample)],
-                 " of ", options.data, " has it in \"", inputs[i].name, "\"");
+    if (sample >= int64_t(batch.samples.size()))
+      continue;
+    kerf_tensor_info_t info;
+    checkStatus(kerf_package_input(package, inputIndices[i], &info));
+    std::string &text = texts[suspicionOf(failure, info)];
+    text += cat(text.empty() ? "; " : ", ", "sample ",
+                batch.samples[static_cast<size_t>(sample)], " of ",
+                options.data, " has it in \"", inputs[i].name, "\"");
   }
-  return "";
+  return texts.empty() ? "" : texts.rbegin()->second;
 }
 
 /// Whether a tensor of labels has none that the loss counts.
@@ -348,26 +355,33 @@ std::string Trainer::notFiniteIn(const Batch &batch) const {
         allAreIgnored(batch.tensors[i], inputs[i].dtype, batches.ignoreIndex))
       return cat("; no label of the batch counts: all of \"", inputs[i].name,
                  "\" are ", batches.ignoreIndex, " (ignore_index)");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
-    if (!widen || isInteger(inputs[i].dtype))
-      continue;
-    auto values = numbersOf(batch.tensors[i], inputs[i].dtype, widen);
-    auto found = std::find_if(values.begin(), values.end(), [](double value) {
-      return !std::isfinite(value);
-    });
-    if (found == values.end())
-      continue;
-    int64_t perSample =
-        static_cast<int64_t>(values.size()) / std::max<int64_t>(1, state.batch);
-    int64_t sample = (found - values.begin()) / std::max<int64_t>(1, perSample);
-    std::string where = cat(options.data, " has ", text(*found), " in \"",
-                            inputs[i].name, "\"");
-    return inputs[i].isShared || sample >= int64_t(batch.samples.size())
-               ? cat("; ", where)
-               : cat("; sample ", batch.samples[static_cast<size_t>(sample)],
-                     " of ", where);
-  }
+  // A mask has infinities by right; nothing has a NaN.
+  for (bool isNan : {true, false})
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      ConvertFn widen = exactConversion(inputs[i].dtype, KERF_F64);
+      if (!widen || isInteger(inputs[i].dtype))
+        continue;
+      auto values = numbersOf(batch.tensors[i], inputs[i].dtype, widen);
+      auto found =
+          std::find_if(values.begin(), values.end(), [&](double value) {
+            return isNan ? std::isnan(value) : std::isinf(value);
+          });
+      if (found == values.end())
+        continue;
+      int64_t perSample = static_cast<int64_t>(values.size()) /
+                          std::max<int64_t>(1, state.batch);
+      int64_t sample =
+          (found - values.begin()) / std::max<int64_t>(1, perSample);
+      std::string where = cat(options.data, " has ", text(*found), " in \"",
+                              inputs[i].name, "\"");
+      if (!inputs[i].isShared && sample < int64_t(batch.samples.size()))
+        where = cat("sample ", batch.samples[static_cast<size_t>(sample)],
+                    " of ", where);
+      return cat("; ", where,
+                 isNan ? ""
+                       : ", which may be the cause if it is no mask's; so may "
+                         "a learning rate that is too large");
+    }
   return "";
 }
 

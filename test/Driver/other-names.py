@@ -57,6 +57,8 @@ for path in (model(OUT / "new.onnx"), model(OUT / "old.onnx", older=True)):
     for command in (train, ["plan", path, "--dim=batch=8"]):
         expect_error(checks, f"{path.name}, shard", [*command, "--devices=2", "--mesh=tp=2", "--shard=e.weight=[{tp},{}]"], 2,
                      [f"--shard: no value is named 'e.weight': {STORED}\n$"])
+    expect_error(checks, f"{path.name}, explained", ["plan", path, "--dim=batch=8", "--devices=2", "--explain=e.weight"], 2,
+                 [f"--explain: no op, input or output is called 'e.weight': {STORED}\n"])
     # A pattern that matches others is taken, and said not to match it.
     partly = kerf(*train, "--frozen=e\\..*")
     checks.expect(f"{path.name}, partly", partly.returncode == 0 and f"note: --frozen: {STORED}, which 'e\\..*' does not match\n" in partly.stderr

@@ -64,7 +64,7 @@ func.func @cut_by_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"pp"}
 // -----
 
 dist.mesh @mesh ["tp"=2] time ["mb"=4]
-// expected-error @below {{plan: argument 0: dimension 0 has size 12, not divisible by 8 parts of which some are in time}}
+// expected-error @below {{plan: argument 0: dimension 0 has size 12, expected a multiple of 8: micro-batches and the devices that share each of them}}
 func.func @time_divides(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"mb", "tp"}>}) {
   return
 }

@@ -94,4 +94,23 @@ result = kerf("train", OUT / "Elu.onnx", "--loss=cross_entropy(logits,labels)", 
               f"--data={OUT / 'Elu.npz'}", "--batch-size=4", "--steps=1000", "--on-nan=skip", "--no-output", "-q")
 checks.expect("no way on", result.returncode == 5 and "is not a finite number" in result.stderr and "after step" in result.stderr,
               result.stderr)
+
+# A mask has infinities by right: where they are all there is, they may be the cause, and so may the learning rate; a NaN comes first.
+net = Net([10])
+masked = net.node("Softmax", net.node("Add", net.linear("x", 10, 10), "mask"))
+net.linear(masked, 10, 5)
+net.nodes[-1].output[0] = "logits"
+onnx.save(helper.make_model(helper.make_graph(
+    net.nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 10]) for name in ("mask", "x")],
+    [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 5])], net.initializers),
+    opset_imports=[helper.make_opsetid("", 17)], ir_version=9), OUT / "masked.onnx")
+x, mask = draw.standard_normal((40, 10)).astype(np.float32), np.zeros((40, 10), np.float32)
+mask[::2, 4] = -np.inf
+for name, said in (("large", f'sample 20 of {OUT / "large.npz"} has -inf in "mask", which may be the cause if it is no mask\'s; so may a learning rate'),
+                   ("nan", f'the loss is nan; sample 21 of {OUT / "nan.npz"} has nan in "x", nothing is written')):
+    x[21] = 3.4e38 if name == "large" else np.nan
+    np.savez(OUT / f"{name}.npz", x=x, mask=mask, labels=draw.integers(0, 5, 40))
+    result = kerf("train", OUT / "masked.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", f"--data={OUT / f'{name}.npz'}",
+                  "--batch-size=4", "--steps=9", "--shuffle=off", "-q", "--no-output")
+    checks.expect(f"a mask, {name}", result.returncode == 5 and f"step {BAD}: " in result.stderr and said in result.stderr, result.stderr)
 checks.finish()

@@ -77,9 +77,14 @@ std::string kerf::tool::runsAs(const Options &options,
   const llvm::json::Object &plan = compilation.getPlanJson();
   // With micro-batches, ZeRO and what is computed again.
   const llvm::json::Array *plans = plan.getArray("runners_up");
-  std::string cut = plans && !plans->empty()
-                        ? candidateText(*plans->front().getAsObject())
-                        : meshText(plan.getObject("mesh"));
+  bool wasSearched = plans && !plans->empty();
+  std::string cut = wasSearched ? candidateText(*plans->front().getAsObject())
+                                : meshText(plan.getObject("mesh"));
+  if (auto parts = int64_t(numberAt(&plan, {"schedule", "micro_batches"}));
+      !wasSearched && parts > 1)
+    cut += ", " + plural(parts, "micro-batch", "micro-batches");
+  if (auto zero = int64_t(numberAt(&plan, {"zero"})); !wasSearched && zero > 0)
+    cut += ", ZeRO " + std::to_string(zero);
   // A row of candidates names what the search has found, not what was asked.
   const llvm::json::Array *blocks = plan.getArray("recompute");
   if (blocks && !blocks->empty() && cut.find("again") == std::string::npos)

@@ -16,8 +16,10 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Format/ClosestName.h"
 #include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Interfaces/OtherNames.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -118,6 +120,11 @@ static Value findValue(func::FuncOp function, const ValueNames &names,
       if (baseOf(names[value]) == baseOf(name))
         numbered.push_back(names[value].str());
     message += "\nnote: there are " + quoted(numbered);
+  } else if (std::string stored =
+                 storedAs(otherNames(function->getParentOfType<ModuleOp>()),
+                          llvm::Regex::escape(name));
+             !stored.empty()) {
+    message += ": " + stored;
   } else if (holding.size() == 1) {
     message += ", did you mean '" + holding.front() + "'?";
   } else if (!holding.empty()) {
