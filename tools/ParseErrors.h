@@ -80,6 +80,8 @@ inline std::string ownWordFor(const std::string &argument,
     return ": outputs are written by --output-dir=FOLDER";
   if (flag.compare(0, 1, "-") == 0)
     return "";
+  if (argument.find("=@") != std::string::npos && has("input"))
+    return ": inputs follow a flag, as in --input=" + argument;
   if (std::regex_match(argument, assignment) && has("dim") &&
       !std::regex_match("--" + flag, number))
     return ": several sizes have commas between them, as in "

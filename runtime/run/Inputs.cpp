@@ -30,8 +30,17 @@ struct Flag {
 Flag parseFlag(const std::string &text) {
   if (text.size() > 1 && text[0] == '@')
     return {"", text.substr(1), ""};
-  if (size_t at = text.find("=@"); at != std::string::npos)
-    return {text.substr(0, at), text.substr(at + 2), ""};
+  if (size_t at = text.find("=@"); at != std::string::npos) {
+    std::string file = text.substr(at + 2);
+    size_t next = file.find("=@"),
+           comma = next == std::string::npos ? next : file.rfind(',', next);
+    if (comma != std::string::npos && ::access(file.c_str(), F_OK) != 0)
+      wrong(cat("option input '", text,
+                "': each input has its own, as in option input ",
+                text.substr(0, at), "=@", file.substr(0, comma),
+                " option input ", file.substr(comma + 1)));
+    return {text.substr(0, at), file, ""};
+  }
   size_t equals = text.find('=');
   if (endsWith(text, ".npy") || endsWith(text, ".npz")) {
     if (equals != std::string::npos && ::access(text.c_str(), F_OK) != 0)
