@@ -61,9 +61,7 @@ Evaluator::Evaluator(const TrainOptions &options,
             options.loss.isScalar()
                 ? std::string(": a loss of the graph's own is a mean over a "
                               "whole batch\n")
-                : cat(": ", printable(options.joins),
-                      " joins samples, also those that would fill a batch "
-                      "up\n")));
+                : cat(": ", printable(options.joins), "\n")));
   for (const Column &column : samples.columns)
     buffers.emplace_back(static_cast<size_t>(column.sampleBytes() *
                                              (column.isShared ? 1 : batch)));

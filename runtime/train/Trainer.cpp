@@ -153,9 +153,7 @@ void Trainer::openData() {
              " samples of an epoch are dropped: ",
              options.joins.empty()
                  ? std::string("this loss has no label that is ignored")
-                 : cat(options.joins,
-                       " joins samples, also those that would fill a batch "
-                       "up")));
+                 : options.joins));
   int64_t perEpoch = batches.padLast ? ceilDiv(samples.count, state.batch)
                                      : samples.count / state.batch;
   state.perEpoch = perEpoch;

@@ -55,6 +55,59 @@ for number, mesh in enumerate(MESHES):
             checks.expect(f"{name} says what is dropped", ("no label that is ignored" in result.stderr)
                           == (last == "keep" and not kept), result.stderr)
 
+# Samples that fill up are seen by a second term of the loss, by other labels, and by what reads the labels: the last batch, of three of
+# four, is dropped then, and that is said. A sum of two means over the same labels, and numbers of them, keep it.
+np.savez(OUT / "eleven.npz", **{key: value[:11] for key, value in np.load(MLP / "data.npz").items()}, others=np.arange(11) % 3)
+for name, kept in (("square", False), ("other", False), ("product", False), ("read", False), ("twice", True), ("weighed", True)):
+    model = onnx.load(MLP / "model.onnx")
+    graph, node = model.graph, onnx.helper.make_node
+    graph.input.append(onnx.helper.make_tensor_value_info("labels", onnx.TensorProto.INT64, ["batch"]))
+    graph.node.append(node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["first"], ignore_index=-100))
+    second = [node("Identity", ["first"], ["second"])]
+    if name == "square":
+        second = [node("Mul", ["logits", "logits"], ["squares"]), node("ReduceMean", ["squares"], ["second"], keepdims=0)]
+    elif name == "other":  # of three classes
+        graph.input.append(onnx.helper.make_tensor_value_info("others", onnx.TensorProto.INT64, ["batch"]))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([0, 0]), "begin"))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([1 << 40, 3]), "end"))
+        second = [node("Slice", ["logits", "begin", "end"], ["three"]), node("SoftmaxCrossEntropyLoss", ["three", "others"], ["second"], ignore_index=-100)]
+    elif name == "read":
+        graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1000, np.float32), "table"))
+        second = [node("Gather", ["table", "labels"], ["looked"]), node("ReduceMean", ["looked"], ["second"], keepdims=0)]
+    elif name == "weighed":
+        graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0.5), "half"))
+        second = [node("Mul", ["first", "half"], ["second"])]
+    elif name == "product":
+        second = [node("Mul", ["logits", "logits"], ["squares"]), node("ReduceMean", ["squares"], ["mean"], keepdims=0),
+                  node("Mul", ["first", "mean"], ["second"])]
+    graph.node.extend([*second, node("Add", ["first", "second"], ["loss"])])
+    del graph.output[:]
+    graph.output.append(onnx.helper.make_tensor_value_info("loss", onnx.TensorProto.FLOAT, []))
+    onnx.save(model, OUT / f"{name}.onnx")
+    log = OUT / f"{name}.jsonl"
+    result = kerf("train", OUT / f"{name}.onnx", "--batch-size=4", "--loss=loss", "--optimizer=sgd,lr=0", f"--data={OUT / 'eleven.npz'}", "--epochs=1",
+                  "--shuffle=off", "--last-batch=keep", f"--log={log}", "--no-output")
+    losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()] if log.exists() else []
+    session = onnxruntime.InferenceSession(str(MLP / "model.onnx"), providers=["CPUExecutionProvider"])
+    (inside,) = session.run(["logits"], {"x": np.load(OUT / "eleven.npz")["x"]})
+    odds = inside.astype(np.float64) - inside.max(1, keepdims=True)
+    rows = np.log(np.exp(odds).sum(1)) - odds[np.arange(11), np.load(OUT / "eleven.npz")["labels"]]
+    checks.expect(f"{name}: batches", result.returncode == 0 and len(losses) == (3 if kept else 2), result.stderr)
+    said = 'the last 3 samples of an epoch are dropped: "loss" is more of the samples than'
+    checks.expect(f"{name}: is said", (said in result.stderr) != kept, result.stderr)
+    if kept:
+        checks.expect(f"{name}: the mean of its own", np.isclose(losses[-1], rows[8:].mean() * (2 if name == "twice" else 1.5), rtol=1e-5), losses)
+# Labels that the model reads, where the loss is put behind it.
+model = onnx.load(MLP / "model.onnx")
+model.graph.input.append(onnx.helper.make_tensor_value_info("labels", onnx.TensorProto.INT64, ["batch"]))
+model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1000, 1), np.float32), "table"))
+model.graph.node.extend([onnx.helper.make_node("Gather", ["table", "labels"], ["looked"]), onnx.helper.make_node("Add", ["logits", "looked"], ["sums"])])
+model.graph.output[0].name = "sums"
+onnx.save(model, OUT / "reads.onnx")
+result = kerf("train", OUT / "reads.onnx", "--batch-size=4", "--loss=cross_entropy(sums,labels)", "--optimizer=sgd,lr=0", f"--data={OUT / 'eleven.npz'}",
+              "--epochs=1", "--last-batch=keep", "--no-output")
+checks.expect("labels that are read", result.returncode == 0 and "are dropped: the model reads the labels, also those that" in result.stderr, result.stderr)
+
 conv = INPUTS / "training/conv-batch-norm"
 expect_error(checks, "local statistics", [
     "train", conv / "model.onnx", "--batch-size=16", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--steps=1",

@@ -8,13 +8,13 @@
 //===----------------------------------------------------------------------===//
 #include "../SpellFlags.h"
 #include "Commands.h"
+#include "LastBatch.h"
 #include "Progress.h"
 #include "Setup.h"
 #include "Trained.h"
 
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Interfaces/KerfDialect.h"
-#include "kerf/Plan/BatchAnalysis.h"
 #include "kerf/Plan/MeshText.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/stop.h"
@@ -46,9 +46,9 @@ struct Model {
   int64_t classesOf(const rt::TrainLoss &loss) const;
   /// Inputs that a loss of the graph takes as labels, and their range.
   void describeLabels(rt::TrainLoss &loss) const;
-  /// What the output reads that joins samples ("node_matmul (nn.matmul)");
-  /// empty: nothing.
-  std::string joins(const std::string &output) const;
+  mlir::func::FuncOp main() const {
+    return compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  }
 };
 } // namespace
 
@@ -285,30 +285,6 @@ void Model::describeLabels(rt::TrainLoss &loss) const {
   }
 }
 
-std::string Model::joins(const std::string &output) const {
-  auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
-  llvm::SmallVector<mlir::Value> work;
-  for (unsigned i = 0; i < main.getNumResults(); ++i)
-    if (auto name = main.getResultAttrOfType<mlir::StringAttr>(i, kNameAttr);
-        name && name.getValue() == output)
-      work.push_back(main.getBody().front().getTerminator()->getOperand(i));
-  llvm::DenseSet<mlir::Operation *> read;
-  while (!work.empty())
-    if (mlir::Operation *def = work.pop_back_val().getDefiningOp();
-        def && read.insert(def).second)
-      llvm::append_range(work, def->getOperands());
-  const plan::OpRules rules(main);
-  const plan::BatchAnalysis batch(main, {}, rules);
-  for (const plan::BatchAnalysis::Break &each : batch.breaks())
-    if (read.contains(each.op)) {
-      std::string node;
-      if (auto name = llvm::dyn_cast<mlir::NameLoc>(each.op->getLoc()))
-        node = name.getName().str() + " ";
-      return node + "(" + each.op->getName().getStringRef().str() + ")";
-    }
-  return "";
-}
-
 /// Options of one device without a plan, for the model that is evaluated.
 static Options forEvaluation(const Options &options) {
   Options own = options;
@@ -541,12 +517,11 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     Model model(inference);
     options.dims = inference.dims;
     loop.sharedInputs = model.sharedInputs;
-    if (!loop.loss.isScalar())
-      loop.joins = model.joins(loop.loss.output);
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss);
     else if (loop.loss.isScalar())
       model.describeLabels(loop.loss);
+    loop.joins = whatCountsFilling(model.main(), loop.loss);
   }
   if (!options.stopAfter.empty()) {
     Compilation compilation(compilationOptions(options));

@@ -104,8 +104,9 @@ struct TrainOptions {
   std::vector<std::string> sharedInputs;
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
   bool shuffle = true, keepLast = false;
-  /// What of the model joins samples, empty: nothing. A batch that is filled up
-  /// with others would then give other numbers.
+  /// Why a batch that is filled up with samples whose labels are ignored gives
+  /// other numbers than its own samples, as "node_matmul (nn.matmul) joins
+  /// samples"; empty: it does not.
   std::string joins;
   uint64_t seed = 0;
   bool seedGiven = false; ///< by a flag, so that it should change something
