@@ -6,8 +6,8 @@
 import json
 import os
 import pathlib
-import shutil
 import re
+import shutil
 import signal
 import subprocess
 import sys
