@@ -98,11 +98,6 @@ private:
     return false;
   }
 
-  static bool isZero(Value value) {
-    auto number = dyn_cast_or_null<FloatAttr>(splatOf(value));
-    return number && number.getValue().isZero();
-  }
-
   /// Whether each element is 0 where its sample's label is ignored.
   bool isMasked(Value value) {
     Operation *def = plain(value).getDefiningOp();
@@ -110,7 +105,7 @@ private:
       return false;
     if (auto select = dyn_cast<nn::SelectOp>(def))
       return isIgnored(select.getCondition())
-                 ? isZero(select.getOnTrue())
+                 ? nn::splatNumber(plain(select.getOnTrue())) == 0.0
                  : isMasked(select.getOnTrue()) &&
                        isMasked(select.getOnFalse());
     if (isa<nn::NegOp, nn::DivOp>(def))

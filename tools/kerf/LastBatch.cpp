@@ -47,9 +47,8 @@ std::string kerf::tool::whatCountsFilling(mlir::func::FuncOp main,
     llvm::DenseSet<mlir::Operation *> sums;
     if (!autodiff::ignoresFilling(main, loss.output, loss.labels, sums))
       return "\"" + loss.output +
-             "\" is more of the samples than a sum over labels, and would "
-             "count "
-             "those that fill a batch up";
+             "\" has more of the samples than a mean or a sum over labels, and "
+             "those that would fill a batch up would count";
     op = joiningOp(main, loss.output, sums);
   } else {
     op = joiningOp(main, loss.output);

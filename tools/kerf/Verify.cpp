@@ -141,10 +141,9 @@ static std::vector<Pair> parameterPairs(const Program &judged,
 /// index (ArgMax, TopK) or a bool (Greater) is a choice between numbers that
 /// may be nearer to each other than their rounding errors, and no tolerance
 /// applies to it. A float may be what is left of much larger ones (a loss of
-/// 0.06 of scores near 20 that 16 bits round), or lie behind such a choice. So
-/// before a program is called wrong, the reference is run again with other
-/// roundings, and each element may differ as much as the reference's moves. All
-/// others hardly move.
+/// 0.06 of scores near 20 that 16 bits round). So before a program is called
+/// wrong, the reference is run again with other roundings, and each element may
+/// differ as much as the reference's moves. All others hardly move.
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &outputs,
                              std::vector<Pair> &parameters,
