@@ -183,6 +183,7 @@ int kerf::rt::runProcesses(int32_t count, const std::function<int()> &body,
     ::sigaction(SIGTERM, &action, &oldTerm);
     StoreServer server(std::move(listener));
     code = Launcher(std::move(children), err).watch();
+    launcherRequests.settle();
     ::sigaction(SIGINT, &oldInt, nullptr);
     ::sigaction(SIGTERM, &oldTerm, nullptr);
   });

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <unistd.h>
 
 using namespace kerf::rt;
@@ -15,14 +17,25 @@ static StopScope *volatile current = nullptr;
 /// Nobody presses Ctrl-C twice in so short a time.
 static constexpr int64_t kOneRequestMilliseconds = 200;
 
-bool StopRequests::isNew() {
+static int64_t milliseconds() {
   timespec now = {};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t time = int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+  return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
+bool StopRequests::isNew() {
+  int64_t time = milliseconds();
   bool isSame = last >= 0 && time - last < kOneRequestMilliseconds;
   if (!isSame)
     last = time;
   return !isSame;
+}
+
+void StopRequests::settle() const {
+  if (last < 0)
+    return;
+  int64_t left = last + kOneRequestMilliseconds - milliseconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(left));
 }
 
 void StopScope::handle(int signal, siginfo_t *info, void *) {
@@ -60,6 +73,7 @@ StopScope::StopScope(Told told, Takes takes)
 }
 
 StopScope::~StopScope() {
+  requests.settle();
   ::sigaction(SIGINT, &oldInt, nullptr);
   if (termination)
     ::sigaction(SIGTERM, &oldTerm, nullptr);

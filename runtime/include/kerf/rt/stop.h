@@ -14,6 +14,9 @@ class StopRequests {
 public:
   /// Called in a signal handler: whether it is another request.
   bool isNew();
+  /// Waits until no signal belongs to the last request any more, so that what
+  /// it ends can be over sooner than the request. Not for a signal handler.
+  void settle() const;
 
 private:
   std::atomic<int64_t> last = -1; ///< milliseconds
@@ -23,7 +26,7 @@ private:
 /// the effect that it had before, unless it is the same request. A launcher of
 /// processes hands on what it gets, which a terminal has sent to all of them as
 /// well: what the parent sends is counted apart. Scopes may be nested: the
-/// inner one is told.
+/// inner one is told. One that was told lives until its request is settled.
 class StopScope {
 public:
   /// Called in a signal handler, with the signal.
