@@ -195,8 +195,9 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
       llvm::any_of(known.getUsers(), llvm::IsaPred<nn::GatherOp>))
     step.notes.push_back(
         "option loss: the labels '" + spec.target +
-        "' are what the model reads: each token is its own label, and not the "
-        "next one; labels of another name are another array of the data");
+        "' are what the model reads too, so that it sees its answers (of a "
+        "language model each token is its own label, and not the next one); "
+        "labels of another name are another array of the data");
   if (known && typeOf(known).getShape() == shape) {
     Type found = typeOf(known).getElementType();
     if (found == element)

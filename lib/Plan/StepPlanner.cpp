@@ -242,13 +242,18 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   auto stopped = [&] {
     error = PlanError::Stopped;
     message = "planning was ended before there was a plan";
-    int64_t least = leastMemory().predicted;
-    if (std::optional<int64_t> limit = memoryLimitOf(options);
-        limit && least < std::numeric_limits<int64_t>::max())
-      message += " that fits in memory: the smallest that was found is "
-                 "predicted to need " +
+    std::optional<int64_t> limit = memoryLimitOf(options);
+    if (!limit)
+      return failure();
+    message += " that fits in memory";
+    if (int64_t least = leastMemory().predicted;
+        least < std::numeric_limits<int64_t>::max())
+      message += ": the smallest that was found is predicted to need " +
                  bytesText(least) + " per device, the limit is " +
                  bytesText(*limit);
+    if (options.deadlineSeconds <= 0)
+      message += "\nnote: with option deadline every candidate has its share "
+                 "of the time, so that one that fits may be found sooner";
     return failure();
   };
   bool isHopeless = asItIs().isOutOfReach();

@@ -378,6 +378,7 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   root["mesh"] = ordered_json::object();
   for (const Mesh::Axis &axis : m.mesh.axes)
     root["mesh"][axis.name] = axis.size;
+  root["schedule"] = {{"micro_batches", m.mesh.numMicroBatches()}};
   root["threads_per_rank"] = session.threads();
   root["repeat"] = runs;
   if (runs == 0)

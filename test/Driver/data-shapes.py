@@ -64,6 +64,6 @@ expect_error(checks, "a schedule", [each.replace("sgd,lr=0.1", "adamw,warmup=5")
 ids = rng.integers(0, 16, (8, 6))
 for loss, is_said in (("cross_entropy(y,ids)", True), ("cross_entropy(y,next)", False)):
     result = kerf(*command(TOKENS, loss, ids=ids, next=ids))
-    checks.expect(loss, result.returncode == 0 and ("note: --loss: the labels 'ids' are what the model reads: each token is its own label, and not the next one"
+    checks.expect(loss, result.returncode == 0 and ("note: --loss: the labels 'ids' are what the model reads too, so that it sees its answers (of a language model each token is its own label, and not the next one)"
                                                     in result.stderr) == is_said, result.stderr)
 checks.finish()

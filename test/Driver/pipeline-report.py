@@ -59,6 +59,9 @@ ran = kerf("run", model, *CUT, "--seed=1", "--repeat=5", "-q", "--stats", stats)
 checks.expect("a run", ran.returncode == 0, ran.stderr)
 shown = kerf("report", stats)
 rows_hold("run", json.loads(stats.read_text()), shown.stdout)
+checks.expect("its micro-batches", "on 3 devices, 1 thread each, 8 micro-batches\n" in re.sub(r"\d+ threads?", "1 thread", shown.stdout), shown.stdout)
+checks.expect("micro-batches side by side", re.search(r"^  micro-batches +8 +8 +equal$", kerf("report", plan, "--diff", stats).stdout, re.M),
+              kerf("report", plan, "--diff", stats).stdout)
 checks.expect("means of several steps", "without the first step" in shown.stdout, shown.stdout)
 
 # Three ranks share the cores, and each receives what the one before it has yet to compute.

@@ -288,11 +288,14 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   const json::Object *communication = run.getObject("communication");
+  auto parts = int64_t(numberAt(&run, {"schedule", "micro_batches"}));
   stream << "model     " << textAt(run.getObject("model"), "name") << "\n"
          << "mesh      " << meshText(run.getObject("mesh")) << " on "
          << plural(int64_t(numberAt(&run, {"devices"})), "device") << ", "
          << plural(int64_t(numberAt(&run, {"threads_per_rank"})), "thread")
-         << " each\n"
+         << " each"
+         << (parts > 1 ? ", " + std::to_string(parts) + " micro-batches" : "")
+         << "\n"
          << "step      "
          << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
          << " (median of " << int64_t(numberAt(&run, {"repeat"}))

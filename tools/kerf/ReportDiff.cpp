@@ -316,8 +316,10 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   }
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
-  if (a.isPlan() && b.isPlan()) {
+  // Runs of earlier versions do not say it.
+  if (a.root.getObject("schedule") && b.root.getObject("schedule"))
     table.number("micro-batches", {"schedule", "micro_batches"}, exact);
+  if (a.isPlan() && b.isPlan()) {
     if (textAt(a.root.getObject("objective"), "kind") ==
         textAt(b.root.getObject("objective"), "kind"))
       table.number("objective", {"objective", "cost"},

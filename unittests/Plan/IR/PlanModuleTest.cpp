@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <ctime>
 #include <random>
 
@@ -239,6 +240,25 @@ TEST_F(PlanModule, KnownPlansAreLaidOutWhenItIsLate) {
   }
   EXPECT_TRUE(llvm::is_sorted(peaks));
   EXPECT_LT(peaks.front(), peakOf(*second));
+}
+
+// A search that is ended before it has a plan says how one may be had sooner.
+TEST_F(PlanModule, EndedBeforeThereIsAPlan) {
+  std::mt19937 random(11);
+  std::atomic<bool> stop = true;
+  plan::PlanOptions o = options(8);
+  o.stop = &stop;
+  o.memoryLimitBytes = 1 << 10;
+  auto module = parse(randomFunction(random, 8));
+  plan::PlanError error;
+  std::string message;
+  EXPECT_TRUE(failed(plan::planModule(*module, o, error, message)));
+  EXPECT_EQ(error, plan::PlanError::Stopped);
+  EXPECT_TRUE(StringRef(message).starts_with(
+      "planning was ended before there was a plan"))
+      << message;
+  EXPECT_TRUE(StringRef(message).contains("\nnote: with option deadline "))
+      << message;
 }
 
 } // namespace
