@@ -104,13 +104,12 @@ void StageMemory::findViews() {
   auto isMoved = [&](OpOperand &use) { return moves(use); };
   Block &block = function.getBody().front();
   views = Views(block, {isViewOp, isMoved, areTogether});
-  // What another function reads is left to it as the program has it.
+  // What another function reads, or another stage, is left to it as the program
+  // has it.
   auto isLeft = [&](OpOperand &use) {
     Operation *def = use.get().getDefiningOp(), *user = use.getOwner();
-    return moves(use) ||
-           (def && !isa<SourceOpInterface>(def) && isHere(def) &&
-            !isTerminator(user) &&
-            (!isHere(user) || functionOf(user) != functionOf(def)));
+    return moves(use) || (def && !isa<SourceOpInterface>(def) &&
+                          !isTerminator(user) && !areTogether(def, user));
   };
   if (graph.isMemoryBound())
     endsCall = findStoredNarrow(function, isLeft);
