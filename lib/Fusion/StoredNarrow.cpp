@@ -33,6 +33,21 @@ static bool hasWeight(Operation *product, const NarrowQuestions &questions) {
   });
 }
 
+/// Whether all that read the value, also in another order or place, compute in
+/// their own types from what is stored.
+static bool isReadInAnyType(Value value, const NarrowQuestions &questions) {
+  return !value.use_empty() &&
+         llvm::all_of(value.getUses(), [&](OpOperand &read) {
+           Operation *op = read.getOwner();
+           bool isShown = questions.isMove(op) && op->getNumResults() == 1 &&
+                          read.getOperandNumber() == 0 &&
+                          typeOf(op->getResult(0)).getElementType() ==
+                              typeOf(value).getElementType();
+           return questions.readsAnyType(read) &&
+                  (!isShown || isReadInAnyType(op->getResult(0), questions));
+         });
+}
+
 StoredNarrow kerf::findStoredNarrow(Operation *product,
                                     const NarrowQuestions &questions) {
   ProductKind kind = questions.kindOf(product);
@@ -49,7 +64,10 @@ StoredNarrow kerf::findStoredNarrow(Operation *product,
   Value value = widened->getResult(0);
   RankedTensorType type = typeOf(value);
   auto addTo = [&](bool perColumn) {
-    Operation *add = value.hasOneUse() ? *value.user_begin() : nullptr;
+    Operation *add =
+        value.hasOneUse() && !questions.isRounded(*value.use_begin())
+            ? *value.user_begin()
+            : nullptr;
     if (!add || epilogueStepOf(add) != EpilogueStep::Add ||
         add->getResult(0).getType() != type)
       return false;
@@ -80,9 +98,7 @@ StoredNarrow kerf::findStoredNarrow(Operation *product,
         (step == EpilogueStep::GeluTanh && kind == ProductKind::Matmul))
       value = (*value.user_begin())->getResult(0);
   }
-  if (value.use_empty() || !llvm::all_of(value.getUses(), [&](OpOperand &read) {
-        return questions.readsAnyType(read);
-      }))
+  if (!isReadInAnyType(value, questions))
     return {};
   stored.end = value;
   stored.isProduct = value.getDefiningOp() == widened;

@@ -32,6 +32,9 @@ public:
   /// Whether the read computes in its own types from what is stored: it is no
   /// collective, no end of the function and no update.
   virtual bool readsAnyType(mlir::OpOperand &read) const = 0;
+  /// Whether the read is of its operand rounded to 16 bits, as an addend of a
+  /// call that was asked for before.
+  virtual bool isRounded(mlir::OpOperand &read) const = 0;
 };
 
 struct StoredNarrow {

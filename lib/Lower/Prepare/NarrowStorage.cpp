@@ -45,6 +45,8 @@ struct Answers : NarrowQuestions {
     return isa<nn::NNDialect>(op->getDialect()) &&
            !op->hasAttr(exec::kUpdateMark);
   }
+  // It reads a cast.
+  bool isRounded(OpOperand &) const override { return false; }
 };
 } // namespace
 

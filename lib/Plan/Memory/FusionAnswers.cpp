@@ -104,6 +104,11 @@ public:
            !isa<dist::DistDialect>(op->getDialect()) &&
            dist::getPhase(op) != dist::Phase::Update && !moves(read);
   }
+  bool isRounded(OpOperand &read) const override {
+    return rounded.contains(&read);
+  }
+
+  DenseSet<OpOperand *> rounded; ///< addends of what was found
 
 private:
   llvm::function_ref<bool(OpOperand &)> moves;
@@ -117,8 +122,10 @@ kerf::plan::findStoredNarrow(func::FuncOp function,
   DenseSet<Value> ends;
   for (Operation &op : function.getBody().front())
     if (StoredNarrow stored = kerf::findStoredNarrow(&op, questions);
-        stored.end)
+        stored.end) {
       ends.insert(stored.isProduct ? op.getResult(0) : stored.end);
+      questions.rounded.insert_range(stored.addends);
+    }
   return ends;
 }
 
