@@ -1,6 +1,6 @@
 """Memory of a plan: predicted, and laid out. test/Execute/memory.py: really touched.
 
-    memory.py GRAPHS TRAINING [--all]
+    memory.py GRAPHS TRAINING MODELS [--all]
 
 `kerf plan` lowers what it chose, so `peak` is what the package lays out, and
 `predicted` what the search went by. Full-size models: within 5% of each other
@@ -8,14 +8,14 @@ in training, 2% in inference; small ones, where a few buffers of packed
 gradients weigh much, within 10%. Stages of several chunks: within 15%.
 
 REQUIRES: kerf
-RUN: %python %s %inputs/graphs %inputs/training
+RUN: %python %s %inputs/graphs %inputs/training %models
 """
 import json
 import pathlib
 import subprocess
 import sys
 
-GRAPHS, TRAINING = sys.argv[1:3]
+GRAPHS, TRAINING, MODELS = sys.argv[1:4]
 EVERYTHING = "--all" in sys.argv
 LOSS = ["--train", "--loss=cross_entropy(logits,labels)"]
 ADAMW = [*LOSS, "--optimizer=adamw,lr=0.001"]
@@ -65,6 +65,13 @@ def main():
     compare(f"{GRAPHS}/vgg16", 4, [], ["", "dp=2", "tp=2"] if EVERYTHING else ["dp=2"], 0.02)
     # GPUs' libraries multiply by no slope of GELU's erf form: it is a kernel behind the product.
     compare(f"{TRAINING}/mlp", 65536, [*ADAMW, "--machine=h100-8"], ["dp=2"], 0.02)
+    # In 16 bits: what a stage receives is no end of a call of its own; an addend of one convolution is the end of another.
+    narrow = ["--precision=bf16", "--machine=h100-8"]
+    alone = [*narrow, "--devices=1"]
+    compare(f"{TRAINING}/alexnet", 2048, [*narrow, "--micro-batches=4"], ["pp=4"], 0.02)
+    compare(f"{MODELS}/vit-small", 4096, [*narrow, "--micro-batches=4"], ["pp=4"], 0.05)
+    compare(f"{MODELS}/resnet-small", 2048, alone, [""], 0.02)
+    compare(f"{TRAINING}/llama", 1024, [*alone, *ADAMW], [""], 0.02)
     # Images that each product transposes for itself; activations that are sent wide and kept rounded.
     compare(f"{TRAINING}/conv-max-pool", 4096, [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"], ["dp=2"], 0.02)
     wide = [*ADAMW, "--precision=bf16", "--schedule=1f1b"]

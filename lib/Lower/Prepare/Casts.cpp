@@ -49,6 +49,16 @@ static Value undone(nn::CastOp cast) {
   return value;
 }
 
+/// Erases a cast that nothing reads, and the casts and moves before it that
+/// nothing else reads: passes behind this one look for the only reader.
+static void eraseUnread(Operation *op) {
+  while (op && op->use_empty() && (isa<nn::CastOp>(op) || isShapeOp(op))) {
+    Operation *before = op->getOperand(0).getDefiningOp();
+    op->erase();
+    op = before;
+  }
+}
+
 /// A float16 product on a CPU: operands are rounded and widened again.
 static void widenProduct(Operation *op) {
   dist::ReplacingBuilder builder(op);
@@ -88,7 +98,7 @@ struct CancelCasts : kerf::impl::CancelCastsBase<CancelCasts> {
         return;
       if (Value value = undone(cast)) {
         cast.replaceAllUsesWith(value);
-        cast.erase();
+        eraseUnread(cast);
       }
     });
   }
