@@ -93,17 +93,10 @@ void StageMemory::addSlot(int64_t bytes, int64_t first, int64_t last) {
 }
 
 void StageMemory::findViews() {
-  auto isViewOp = [&](Operation *op) {
-    return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
-           classOf(op) == CostClass::View &&
-           (isWhole || !isa<dist::AccumulateOp>(op));
-  };
   auto areTogether = [&](Operation *a, Operation *b) {
     return isHere(a) && isHere(b) && functionOf(a) == functionOf(b);
   };
   auto isMoved = [&](OpOperand &use) { return moves(use); };
-  Block &block = function.getBody().front();
-  views = Views(block, {isViewOp, isMoved, areTogether});
   // What another function reads, or another stage, is left to it as the program
   // has it.
   auto isLeft = [&](OpOperand &use) {
@@ -113,10 +106,37 @@ void StageMemory::findViews() {
   };
   if (graph.isMemoryBound())
     endsCall = findStoredNarrow(function, isLeft);
+  auto isViewOp = [&](Operation *op) {
+    if (isa<SourceOpInterface>(op) || op->getNumOperands() == 0)
+      return false;
+    return classOf(op) == CostClass::View
+               ? isWhole || !isa<dist::AccumulateOp>(op)
+               : roundsStored(op, isLeft);
+  };
+  Block &block = function.getBody().front();
+  views = Views(block, {isViewOp, isMoved, areTogether});
   for (Operation &op : block)
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)
         aliases[root].push_back(result);
+}
+
+bool StageMemory::roundsStored(
+    Operation *op, llvm::function_ref<bool(OpOperand &)> isLeft) const {
+  if (!isFloatCast(op) ||
+      elementBytes(tensorType(op->getResult(0))) != kNarrowBytes)
+    return false;
+  OpOperand *read = &op->getOpOperand(0);
+  while (!isLeft(*read)) {
+    if (endsCall.contains(read->get()))
+      return elementBytes(tensorType(read->get())) > kNarrowBytes;
+    Operation *def = read->get().getDefiningOp();
+    if (!def || isa<SourceOpInterface>(def) || def->getNumOperands() == 0 ||
+        classOf(def) != CostClass::View || isa<dist::AccumulateOp>(def))
+      return false;
+    read = &def->getOpOperand(0);
+  }
+  return false;
 }
 
 void StageMemory::formGroups() {

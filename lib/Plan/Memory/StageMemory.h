@@ -86,6 +86,10 @@ private:
                ? bytes / elementBytes(tensorType(value)) * kNarrowBytes
                : bytes;
   }
+  /// Whether the op rounds to 16 bits what a call has stored so: it computes
+  /// nothing.
+  bool roundsStored(mlir::Operation *op,
+                    llvm::function_ref<bool(mlir::OpOperand &)> isLeft) const;
   bool isView(mlir::Operation *op) const { return views.contains(op); }
   bool isConstant(mlir::Operation *op) const { return constants.contains(op); }
   mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
