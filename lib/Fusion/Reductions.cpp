@@ -30,7 +30,7 @@ bool kerf::foldsLeadingDims(Operation *op) {
   });
 }
 
-int64_t kerf::numPartsForBlocks(int64_t count, int64_t columns) {
+static int64_t numPartsForBlocks(int64_t count, int64_t columns) {
   // On a GPU blocks of 32 columns are shared by the threads of one
   // multiprocessor: as many parts as keep all of them busy, if each has
   // something to add up.
@@ -52,7 +52,7 @@ int64_t kerf::numPartsForBlocks(int64_t count, int64_t columns) {
   return 1;
 }
 
-int64_t kerf::numPartsForTasks(int64_t count, int64_t columns) {
+static int64_t numPartsForTasks(int64_t count, int64_t columns) {
   constexpr int64_t columnsOfATask = 64, tasks = 8, min = 1 << 17;
   if (columns >= tasks * columnsOfATask || count * columns < min)
     return 1;
@@ -60,4 +60,9 @@ int64_t kerf::numPartsForTasks(int64_t count, int64_t columns) {
     if (count % parts == 0)
       return parts;
   return 1;
+}
+
+int64_t kerf::numPartsOfSum(int64_t count, int64_t columns, bool byBlock) {
+  return byBlock ? numPartsForBlocks(count, columns)
+                 : numPartsForTasks(count, columns);
 }

@@ -311,6 +311,7 @@ Outcome Compilation::runPlan() {
   options.plan.memoryBound = target.getMemoryBound();
   options.plan.fixedEpilogue =
       target.getEpilogue() == exec::EpilogueForm::Fixed;
+  options.plan.sumsByBlock = target.getSumsByBlock();
   keepNamesOfArguments(options.plan.batchDims, module.get());
   if (options.beforePlan)
     options.beforePlan(module.get());

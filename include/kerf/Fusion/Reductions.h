@@ -19,11 +19,10 @@ namespace kerf {
 bool foldsLeadingDims(mlir::Operation *op);
 
 /// Into how many parts a sum of `count` elements for each of `columns` results
-/// is cut where threads share the work, and where blocks of a GPU do; 1: none.
-/// Depends on the sizes alone, so that results do not depend on the number of
-/// threads.
-int64_t numPartsForTasks(int64_t count, int64_t columns);
-int64_t numPartsForBlocks(int64_t count, int64_t columns);
+/// is cut where threads share the work or, `byBlock`, blocks of a GPU do; 1:
+/// none. Depends on the sizes alone, so that results do not depend on the
+/// number of threads.
+int64_t numPartsOfSum(int64_t count, int64_t columns, bool byBlock);
 
 } // namespace kerf
 

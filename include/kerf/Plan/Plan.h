@@ -74,6 +74,8 @@ struct PlanOptions {
   /// Whether libraries have one step of each kind behind a product
   /// (kerf/Fusion/Epilogue.h), and not any.
   bool fixedEpilogue = false;
+  /// Whether blocks of a GPU share long sums (kerf/Fusion/Reductions.h).
+  bool sumsByBlock = false;
   std::vector<ShardHint> hints;
   SolverKind solver = SolverKind::Auto;
   uint64_t seed = 0;

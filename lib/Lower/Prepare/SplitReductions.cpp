@@ -26,8 +26,7 @@ static void split(nn::ReduceOp reduce, exec::TargetAttr target) {
     return;
   int64_t columns = to.getNumElements();
   int64_t count = from.getNumElements() / columns;
-  int64_t parts = target.getSumsByBlock() ? numPartsForBlocks(count, columns)
-                                          : numPartsForTasks(count, columns);
+  int64_t parts = numPartsOfSum(count, columns, target.getSumsByBlock());
   if (parts == 1)
     return;
   dist::ReplacingBuilder builder(reduce);

@@ -300,8 +300,8 @@ static int64_t countParts(Operation *sum, const FunctionQuestions &function) {
   int64_t columns = function.elements(sum->getResult(0));
   if (columns == 0)
     return 1;
-  int64_t parts = numPartsForTasks(
-      function.elements(sum->getOperand(0)) / columns, columns);
+  int64_t parts = numPartsOfSum(function.elements(sum->getOperand(0)) / columns,
+                                columns, function.sumsByBlock);
   return parts > 1 && foldsLeadingDims(sum) ? parts : 1;
 }
 

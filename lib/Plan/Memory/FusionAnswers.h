@@ -69,6 +69,8 @@ struct FunctionQuestions {
   bool computesTwice = false;
   /// Whether libraries have one step of each kind behind a product.
   bool hasFixedEpilogue = false;
+  /// Whether blocks of a GPU share long sums.
+  bool sumsByBlock = false;
 };
 
 /// Planning's answers about the ops of one function.

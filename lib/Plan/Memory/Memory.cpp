@@ -161,7 +161,7 @@ void StageMemory::formGroups() {
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
                         elements, bytes, graph.isMemoryBound(),
-                        graph.hasFixedEpilogue()});
+                        graph.hasFixedEpilogue(), graph.sumsByBlock()});
   }
 }
 

@@ -240,6 +240,7 @@ public:
   /// As PlanOptions has it.
   bool isMemoryBound() const { return options.memoryBound; }
   bool hasFixedEpilogue() const { return options.fixedEpilogue; }
+  bool sumsByBlock() const { return options.sumsByBlock; }
 
   /// The solution with the layouts of a given plan (PriceGiven.h); none if a
   /// node has no such choice.
