@@ -249,7 +249,7 @@ bool Importer::bindConstants() {
       std::vector<std::string> inputs;
       for (const auto &each : model.graph().input())
         inputs.push_back(each.name());
-      usage(name, "option constant: " + noInputOf(inputs, name));
+      usage("", "option constant " + name + ": " + noInputOf(inputs, name));
       fine = false;
       continue;
     }
@@ -261,22 +261,12 @@ bool Importer::bindConstants() {
     DenseElementsAttr value = parseConstant(
         &context, text, element,
         !tensor.has_shape() || tensor.shape().dim_size() == 0, error);
-    if (value && tensor.has_shape() &&
-        tensor.shape().dim_size() != value.getType().getRank())
-      error = "has rank " + std::to_string(value.getType().getRank()) +
-              ", expected " + std::to_string(tensor.shape().dim_size());
-    else if (value && tensor.has_shape())
-      for (auto [at, dim] : llvm::enumerate(tensor.shape().dim()))
-        if (int64_t size = value.getType().getDimSize(at);
-            dim.has_dim_value() && dim.dim_value() >= 0 &&
-            dim.dim_value() != size && error.empty())
-          error = "has size " + std::to_string(size) + " in dimension " +
-                  std::to_string(at) + ", expected " +
-                  std::to_string(dim.dim_value());
+    if (value)
+      error = misfitOf(value, text, describe(*input, options.dims));
     if (error.empty())
       constants[name] = value;
     else
-      usage(name, "option constant: " + error), fine = false;
+      usage("", "option constant " + name + ": " + error), fine = false;
   }
   return fine;
 }

@@ -168,3 +168,36 @@ DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
   }
   return DenseElementsAttr::get(RankedTensorType::get(shape, element), values);
 }
+
+std::string kerf::onnx_import::misfitOf(DenseElementsAttr value, StringRef text,
+                                        const ModelValue &input) {
+  ArrayRef<int64_t> shape = value.getType().getShape();
+  bool fits = !input.hasShape || shape.size() == input.dims.size();
+  for (size_t i = 0; fits && i < input.dims.size(); ++i)
+    fits = input.dims[i].size < 0 || input.dims[i].size == shape[i];
+  if (fits)
+    return "";
+  std::string found;
+  if (text.starts_with("@")) {
+    llvm::raw_string_ostream stream(found);
+    stream << text.drop_front() << " is [";
+    llvm::interleaveComma(shape, stream);
+    stream << "]";
+  } else {
+    int64_t count = value.getNumElements();
+    found = "has " + std::to_string(count) +
+            (count == 1 ? " element" : " elements");
+  }
+  std::string wanted;
+  llvm::raw_string_ostream stream(wanted);
+  auto writeDim = [&](const ModelValue::Dim &dim) {
+    stream << dim.symbol;
+    if (dim.size >= 0)
+      stream << (dim.symbol.empty() ? "" : "=") << dim.size;
+  };
+  stream << "[";
+  llvm::interleaveComma(input.dims, stream, writeDim);
+  stream << "]";
+  return found + ", input \"" + input.name + "\" is " +
+         (input.dims.empty() ? "one number" : wanted);
+}

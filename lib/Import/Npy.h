@@ -7,6 +7,8 @@
 #ifndef KERF_LIB_IMPORT_NPY_H
 #define KERF_LIB_IMPORT_NPY_H
 
+#include "kerf/Import/Import.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
 namespace kerf::onnx_import {
@@ -23,6 +25,11 @@ mlir::DenseElementsAttr readNpy(mlir::MLIRContext *context,
 mlir::DenseElementsAttr parseConstant(mlir::MLIRContext *context,
                                       llvm::StringRef text, mlir::Type element,
                                       bool isScalar, std::string &error);
+
+/// Why `value`, made from `text`, is none of the input, whose open sizes are
+/// bound; empty: it is.
+std::string misfitOf(mlir::DenseElementsAttr value, llvm::StringRef text,
+                     const ModelValue &input);
 
 } // namespace kerf::onnx_import
 

@@ -99,7 +99,7 @@ def short(verdict, name):
     if kind == "pass":
         return ""
     why = re.sub(r" \(operator set \d+\)", "", why)
-    why = re.sub(r"--constant: \S*: element type", "element type", why)
+    why = re.sub(r"--constant \S*: \S*: element type", "element type", why)
     return KNOWN.get(name, "wrong numbers") if kind == "differ" else why.replace("|", "\\|")
 
 

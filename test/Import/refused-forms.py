@@ -95,6 +95,21 @@ for name, nodes in (("count", [node("Loop", ["n", "", "x"], ["y"], name="l", bod
     for flags in ([], ["--constant=n=1"]):
         result = kerf("plan", model(name, nodes, initializers=[counts["two"]]), *flags)
         checks.expect(f"a number of iterations, {name} {flags}", result.returncode == 0, result.stderr)
+# A constant that is none of the input: by its name, and as it was given.
+TAKES = model("takes", [node("Gather", ["x", "i"], ["y"])],
+              [("x", TensorProto.FLOAT, [9, 3]), ("i", TensorProto.INT64, ["batch"]), ("b", TensorProto.INT64, [2, 2])])
+np.save(OUT / "five.npy", np.arange(5))
+np.save(OUT / "square.npy", np.ones((8, 1), np.int64))
+np.save(OUT / "halves.npy", np.ones(8, np.float32))
+for given, said in (("i=1", 'i: has 1 element, input "i" is \\[batch=8\\]'), ("i=1,2", 'i: has 2 elements, input "i" is \\[batch=8\\]'),
+                    (f"i=@{OUT / 'five.npy'}", 'i: .*five.npy is \\[5\\], input "i" is \\[batch=8\\]'),
+                    (f"i=@{OUT / 'square.npy'}", 'i: .*square.npy is \\[8, 1\\], input "i" is \\[batch=8\\]'),
+                    ("b=1,2,3,4", 'b: has 4 elements, input "b" is \\[2, 2\\]'),
+                    (f"i=@{OUT / 'halves.npy'}", "i: .*halves.npy: elements are f32, expected i64"),
+                    ("i=1.5", 'i: "1.5" is no integer'), ("j=1", 'j: model has no input of this name')):
+    expect_error(checks, f"constant {given}", ["plan", TAKES, "--dim=batch=8", f"--constant={given}"], 2, [f"--constant {said}"])
+right = kerf("plan", TAKES, "--dim=batch=8", "--constant=i=1,2,3,4,5,6,7,8")
+checks.expect("a constant that fits", right.returncode == 0, right.stderr)
 # Where there is none, none is made up.
 result = kerf("plan", model("none", [node("ImageDecoder", ["x"], ["y"], name="d")]))
 checks.expect("no form", result.returncode == 3 and "note: " not in result.stderr, result.stderr)
