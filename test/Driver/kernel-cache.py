@@ -51,6 +51,19 @@ for number, path in enumerate(damaged):
 checks.expect("damaged files", compile_with(cache, "damaged") == plain)
 checks.expect("they are whole again", sum(path.is_file() and path.stat().st_size > 100 for path in damaged) > len(first) // 2)
 
+# Many small files are trimmed, those first that were not used for the longest time; fewer stay.
+many = cache / "kerf/kernels"
+for number in range(19000):
+    (many / f"llvmcache-{number:032X}").write_bytes(b"0" * 16)
+    os.utime(many / f"llvmcache-{number:032X}", (first_used := min(path.stat().st_mtime for path in first) - 3600, first_used))
+compile_with(cache, "many")
+checks.expect("many are kept", len(kept(cache)) > 19000, len(kept(cache)))
+for number in range(19000, 21000):
+    (many / f"llvmcache-{number:032X}").write_bytes(b"0" * 16)
+    os.utime(many / f"llvmcache-{number:032X}", (first_used, first_used))
+checks.expect("too many", compile_with(cache, "trimmed") == plain and len(kept(cache)) == 16000, len(kept(cache)))
+checks.expect("what was used stays", all(path.exists() for path in first))
+
 # Where nothing can be kept.
 (OUT / "file").write_text("no folder")
 checks.expect("a file in its place", compile_with(OUT / "file", "in-its-place") == plain)

@@ -12,6 +12,7 @@
 #include "../ParseErrors.h"
 #include "../SpellFlags.h"
 #include "../Validators.h"
+#include "Cache.h"
 #include "Commands.h"
 #include "Files.h"
 #include "Output.h"
@@ -379,7 +380,11 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       takeInputs(options, /*all=*/false);
     }
     int code = command(options);
-    return finishOutput() ? code : std::max<int>(code, kRunTime);
+    bool isWritten = finishOutput();
+    if (command == compile || command == run || command == generate ||
+        command == train || command == verify)
+      trimKernels(options);
+    return isWritten ? code : std::max<int>(code, kRunTime);
   } catch (const CLI::ParseError &error) {
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
