@@ -78,6 +78,15 @@ checks.expect("a plan and its run", rows_of(plan, stats) == rows_of(stats, plan)
               kerf("report", plan, "--diff", stats).stdout)
 checks.expect("two runs", "exposed communication" in rows_of(stats, stats), rows_of(stats, stats))
 
+# Of a permute S is what all ranks hold, of which each passes its part on or keeps it.
+moved = json.loads(plan.read_text())
+moved["communication"]["collectives"] = [{
+    "op": "permute", "node": "n", "tensor": "t", "tensors": 1, "axes": ["x"], "stage": 0, "group_size": 8, "groups": 1, "buffer_bytes": 48 << 10,
+    "group_bytes": 48 << 10, "bytes_per_rank": 8 << 10, "count": 1, "formula": "S", "phase": "step", "purpose": "activation", "seconds": 1e-6}]
+(out / "moved.json").write_text(json.dumps(moved))
+shown = kerf("report", out / "moved.json")
+checks.expect("a permute", re.search(r"1 x permute over x, 64.0 KiB, activation: (at most )?8.00 KiB per rank \(S / N each\)", shown.stdout), shown.stdout)
+
 once = kerf("run", model, *CUT, "--seed=1", "-q", "--stats", stats)
 shown = kerf("report", stats)
 checks.expect("one step", once.returncode == 0 and "means, of the slowest" in shown.stdout, once.stderr + shown.stdout)

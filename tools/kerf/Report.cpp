@@ -215,10 +215,15 @@ kerf::tool::collectiveRows(const json::Object &root) {
       for (const json::Value &name : *list)
         names.push_back(name.getAsString().value_or("").str());
     std::string axes = llvm::join(names, ",");
-    std::string what = textAt(c, "op") + " over " +
-                       (axes.empty() ? "-" : axes) + ", " +
-                       formatBytes(numberAt(c, {"buffer_bytes"})) + ", " +
-                       textAt(c, "purpose");
+    // A rank passes all of its part on or keeps it: what moves is less than S.
+    double whole =
+        textAt(c, "op") == "permute"
+            ? numberAt(c, {"bytes_per_rank"}) * numberAt(c, {"group_size"})
+            : 0;
+    std::string what =
+        textAt(c, "op") + " over " + (axes.empty() ? "-" : axes) + ", " +
+        formatBytes(std::max(whole, numberAt(c, {"buffer_bytes"}))) + ", " +
+        textAt(c, "purpose");
     auto row = llvm::find_if(
         rows, [&](const CollectiveRow &each) { return each.what == what; });
     if (row == rows.end()) {
