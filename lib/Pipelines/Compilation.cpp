@@ -234,9 +234,10 @@ Outcome Compilation::runImport() {
   Outcome outcome = runPasses("import", build, [&]() -> std::optional<Outcome> {
     if (stateRun.message.empty())
       return std::nullopt;
-    return fail(stateRun.isRequest ? Outcome::WrongUsage
-                                   : Outcome::ModelRefused,
-                options.model + ": " + stateRun.message);
+    return failWith(
+        stateRun.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused,
+        options.model + ": " + stateRun.message +
+            (stateRun.note.empty() ? "" : "\nnote: ") + stateRun.note);
   });
   states = std::move(stateRun.states);
   times.back().second += seconds;
@@ -260,6 +261,10 @@ Outcome Compilation::runImport() {
 Outcome Compilation::runAutodiff() {
   if (!options.training)
     return Outcome::Fine;
+  if (auto main = dist::findEntry(module.get()))
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      if (auto name = main.getResultAttrOfType<StringAttr>(i, kNameAttr))
+        outputs.push_back(name.getValue().str());
   autodiff::AutodiffRun run;
   Outcome outcome = runPasses(
       "autodiff",
@@ -313,6 +318,8 @@ Outcome Compilation::runPlan() {
       target.getEpilogue() == exec::EpilogueForm::Fixed;
   options.plan.sumsByBlock = target.getSumsByBlock();
   keepNamesOfArguments(options.plan.batchDims, module.get());
+  if (Outcome outcome = leaveRoom(); outcome != Outcome::Fine)
+    return outcome;
   if (options.beforePlan)
     options.beforePlan(module.get());
   Outcome outcome = options.givenPlan ? takePlan() : makePlan();
@@ -373,7 +380,7 @@ Outcome Compilation::makePlan() {
       if (asked != wrong)
         asked += "\nnote: node '" + explainedName() + "', which computes '" +
                  options.explain + "', was taken apart or is not needed";
-      return failWith(Outcome::WrongUsage, asked);
+      return failWith(Outcome::WrongUsage, asked + noteOnOutput());
     }
   Outcome outcome = runPasses(
       "plan", [&](OpPassManager &passes) { addPlanning(passes, run); },
@@ -586,15 +593,4 @@ Outcome Compilation::runUntil(StringRef phase) {
   }
   return fail(Outcome::WrongUsage, "option stop-after: no phase '" + phase +
                                        "', expected one of " + names);
-}
-
-Outcome Compilation::runLower() {
-  Outcome outcome = runPasses("lower", [&](OpPassManager &passes) {
-    buildLowerPipeline(passes,
-                       options.cuda ? exec::Device::Cuda : exec::Device::Cpu);
-  });
-  if (outcome != Outcome::Fine)
-    return outcome;
-  refineMemory();
-  return dumpPlan();
 }

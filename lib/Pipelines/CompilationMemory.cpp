@@ -8,11 +8,15 @@
 #include "MemoryOverTime.h"
 #include "Timer.h"
 
+#include "kerf/Dist/Entry.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Passes.h"
 #include "kerf/Pipelines/Compilation.h"
 #include "kerf/Plan/Passes.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <map>
 #include <utility>
@@ -27,6 +31,67 @@ std::optional<int64_t> Compilation::memoryLimit() const {
     return options.plan.memoryLimitBytes;
   int64_t bytes = options.plan.machine.memoryBytesPerDevice;
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+static int64_t bytesOf(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (auto tensor = dyn_cast<RankedTensorType>(type);
+        tensor && tensor.hasStaticShape() &&
+        tensor.getElementType().isIntOrFloat())
+      bytes += tensor.getNumElements() *
+               llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  return bytes;
+}
+
+/// Inputs and outputs of a step, whole, as who asks for it holds them. Training
+/// reads the next batch while a step runs on one.
+static int64_t bytesOfEnds(ModuleOp module, bool isTraining) {
+  auto main = dist::findEntry(module);
+  return main ? (isTraining ? 2 : 1) * bytesOf(main.getArgumentTypes()) +
+                    bytesOf(main.getResultTypes())
+              : 0;
+}
+
+static std::string inUnits(int64_t bytes) {
+  auto number = static_cast<double>(bytes);
+  const char *unit = "B";
+  for (const char *next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (number < 1024)
+      break;
+    number /= 1024;
+    unit = next;
+  }
+  return llvm::formatv("{0:f1} {1}", number, unit).str();
+}
+
+/// Ranks on CPUs share the memory of their host with the program that gives
+/// inputs and takes outputs: what it holds is not there for them.
+Outcome Compilation::leaveRoom() {
+  cost::Machine &machine = options.plan.machine;
+  if (options.plan.memoryLimitBytes || options.machineMemoryPerDevice ||
+      machine.cores == 0 || machine.memoryBytesPerDevice == 0)
+    return Outcome::Fine;
+  const int64_t devices = std::max<int64_t>(machine.devicesPerNode, 1);
+  const int64_t memory = machine.memoryBytesPerDevice * devices;
+  const int64_t held =
+      bytesOfEnds(module.get(), hasAutodiff()) + options.callerBytes;
+  // The program itself: its code, the compiler, what libraries keep.
+  const int64_t own = std::min<int64_t>(256 << 20, memory / 32);
+  if (held >= memory - own)
+    return failWith(
+        Outcome::NoPlan,
+        options.model + ": the inputs and outputs of a step" +
+            (options.callerBytes > 0 ? " and the data that are kept in memory"
+                                     : "") +
+            " are " + inUnits(held) + ", the machine has " + inUnits(memory) +
+            " of memory\nnote: ranks on CPUs share the machine's memory with "
+            "them: smaller sizes take less, option memory-limit says what "
+            "ranks may take all the same");
+  options.machineMemoryPerDevice = machine.memoryBytesPerDevice;
+  machine.memoryBytesPerDevice =
+      std::max<int64_t>((memory - own - held) / devices, 1);
+  return Outcome::Fine;
 }
 
 int64_t Compilation::laidOutPeak() const {
@@ -152,4 +217,15 @@ void Compilation::refineMemory() {
     (*entry)["peak"] = stored + bytes("workspace") + arena;
     (*entry)["over_time"] = memoryOverTime(stage);
   }
+}
+
+Outcome Compilation::runLower() {
+  Outcome outcome = runPasses("lower", [&](OpPassManager &passes) {
+    buildLowerPipeline(passes,
+                       options.cuda ? exec::Device::Cuda : exec::Device::Cpu);
+  });
+  if (outcome != Outcome::Fine)
+    return outcome;
+  refineMemory();
+  return dumpPlan();
 }

@@ -28,6 +28,14 @@ void Compilation::noteOtherName(std::string &message) {
   }
 }
 
+std::string Compilation::noteOnOutput() const {
+  return llvm::is_contained(outputs, options.explain)
+             ? "\nnote: the model has an output '" + options.explain +
+                   "', but the loss does not need it: a training step does "
+                   "not compute it"
+             : "";
+}
+
 /// Notes copies of weights: exporters store equal tensors once, and training
 /// changes each copy by itself.
 void Compilation::noteUntied() {

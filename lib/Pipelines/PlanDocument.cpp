@@ -136,8 +136,10 @@ json::Object kerf::planDocument(const CompilationOptions &options,
   std::optional<int64_t> limit = options.plan.memoryLimitBytes;
   if (!limit && options.plan.machine.memoryBytesPerDevice > 0)
     limit = options.plan.machine.memoryBytesPerDevice;
-  llvm::Expected<json::Value> machine =
-      json::parse(cost::writeMachine(options.plan.machine));
+  cost::Machine whole = options.plan.machine;
+  if (options.machineMemoryPerDevice)
+    whole.memoryBytesPerDevice = *options.machineMemoryPerDevice;
+  llvm::Expected<json::Value> machine = json::parse(cost::writeMachine(whole));
   if (!machine)
     llvm::consumeError(machine.takeError());
   json::Object schedule = plan::scheduleToJson(plan);

@@ -4,6 +4,7 @@
 #include "../base/MappedFile.h"
 #include "Npy.h"
 #include "Zip.h"
+#include "kerf/rt/inputs.h"
 
 using namespace kerf::rt;
 
@@ -48,4 +49,19 @@ std::vector<DataArray> kerf::rt::openNpz(const std::string &path) {
     }));
   }
   return arrays;
+}
+
+int64_t kerf::rt::unpackedBytes(const std::string &path) {
+  if (!endsWith(path, ".npz"))
+    return 0;
+  try {
+    int64_t bytes = 0;
+    MappedFile file(path);
+    for (const ZipMember &member : readZip(file))
+      if (member.method != 0)
+        bytes += static_cast<int64_t>(member.bytes);
+    return bytes;
+  } catch (const Error &) {
+    return 0; // said where it is opened
+  }
 }

@@ -36,6 +36,15 @@ for node in blind.graph.node:
         add = next(n for n in blind.graph.node if n.output[0] == node.input[0])
         node.input[0] = add.input[0]
 onnx.save(blind, out / "blind.onnx")
+# Which positions see which, from position_ids instead of from shapes.
+placed = onnx.ModelProto.FromString(decoders.build("llama").SerializeToString())
+compare = next(node for node in placed.graph.node if node.op_type == "LessOrEqual")
+queries = next(node for node in placed.graph.node if node.output[0] == compare.input[1])
+queries.input[0] = "positions"
+placed.graph.initializer.append(onnx.numpy_helper.from_array(decoders.np.array([-1], "int64"), "flat"))
+placed.graph.node.insert(list(placed.graph.node).index(queries),
+                         onnx.helper.make_node("Reshape", ["position_ids", "flat"], ["positions"]))
+onnx.save(placed, out / "placed.onnx")
 PROMPT = "--prompt-ids=1,2,3"
 WRITES = ["--stats", stats]
 jobs = [
@@ -62,7 +71,11 @@ jobs = [
     ("a cache of two lengths", [model, PROMPT, "--dim=past_sequence_length=5", "--cache-length=9"], 2,
      [r"input \"past_key_values.0.key\": dimension 2 is 5, expected 8"]),
     ("a mask that hides nothing", [out / "blind.onnx", PROMPT], 3,
-     [r"cannot prove that positions of the cache that are not filled are hidden: .*\(nn.softmax\)"]),
+     [r"cannot prove that positions of the cache that are not filled are hidden: .*\(nn.softmax\)",
+      r"\nnote: docs/Generate.md says what a model may do with its mask\n"]),
+    ("a mask of position_ids", [out / "placed.onnx", PROMPT], 3,
+     [r"cannot prove that positions of the cache that are not filled are hidden: ",
+      r'\nnote: which positions see which is computed from "position_ids" here: export the model so that it follows from shapes .*docs/Generate.md']),
     ("likely ids without a temperature", [model, PROMPT, "--top-k=3"], 2, [r"--top-k requires --temperature"]),
     ("a probability without one", [model, PROMPT, "--top-p=0.5"], 2, [r"--top-p requires --temperature"]),
     ("no positions", [without(["position_ids"]), PROMPT], 3, [r"there is no input \"position_ids\""]),

@@ -136,6 +136,16 @@ sized = ["plan", table, "--dim=batch=2,seq=8", "--what-if=seq=100"]
 note = 'seq=100 of input "x" is too large: the model takes seq=32 and not 33, as if a table had so many rows (of positions, say)'
 checks.expect("what a row notes", f"\nseq=100: {note}\n" in kerf(*sized).stdout
               and json.loads(kerf(*sized, "--json").stdout)["plans"][1]["notes"] == [note], kerf(*sized))
+# So do the notes of every row, one of several rows once.
+uneven = ["plan", MLP, "--dim=batch=7", "--devices=4", "--mesh=dp=4", "--what-if=batch=8", "--what-if=batch=7,memory=1GiB", "--what-if=batch=9"]
+shown = kerf(*uneven)
+alone = [note for note in kerf("plan", MLP, "--dim=batch=7", "--devices=4", "--mesh=dp=4").stderr.splitlines() if note.startswith("note: ")]
+checks.expect("notes of rows", alone and shown.returncode == 0 and [f'note: rows "as asked" and "batch=7,memory=1GiB": {alone[0][6:]}'] == [
+    line for line in shown.stderr.splitlines() if alone[0][6:] in line] and re.search('^note: row "batch=9": ', shown.stderr, re.M)
+              and '"batch=8"' not in shown.stderr, [alone, shown.stderr])
+found = json.loads(kerf(*uneven, "--json").stdout)["plans"]
+checks.expect("in JSON", [bool(row.get("notes")) for row in found] == [True, False, True, True] and found[0]["notes"] == found[2]["notes"], found)
+checks.expect("none of them with -q", kerf(*uneven, "-q", "--json").stderr == "")
 # A signal ends what is being planned; the rows before it are not lost.
 with open(OUT / "stdout", "wb") as stdout, open(OUT / "stderr", "wb") as stderr:
     process = subprocess.Popen(["kerf", "plan", f"{sys.argv[2]}/models/resnet-small/model.onnx", "--dim=batch=8", "--devices=2", "--machine=h100-8", "--train",

@@ -16,6 +16,7 @@
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Plan/MeshText.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/stop.h"
 #include "kerf/rt/train.h"
@@ -361,6 +362,8 @@ static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
+  compile.callerBytes =
+      rt::unpackedBytes(options.data) + rt::unpackedBytes(options.evalData);
   if (!options.train) { // for evaluation: weights as in training
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
     compile.import.smallWeights = true;
@@ -531,6 +534,11 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   if (isNamed)
     loop.notes.push_back("the trained model goes to " + options.output +
                          " (-o FILE says where, --no-output keeps none)");
+  else if (llvm::StringRef file = options.output;
+           file.ends_with(".pt") || file.ends_with(".pth"))
+    loop.notes.push_back(options.output +
+                         " will be an ONNX model, which torch.load does not "
+                         "read (--save-safetensors=FILE writes its weights)");
   else if (options.output.empty() && options.safetensors.empty() &&
            !options.noOutput)
     loop.notes.push_back("no trained model is written: checkpoints go to " +

@@ -239,6 +239,8 @@ static Answer planCase(const Case &one) {
   Progress progress(one.options, compile);
   Compilation compilation(std::move(compile));
   Outcome outcome = compilation.runUntil("lower");
+  if (std::optional<int64_t> limit = compilation.memoryLimit())
+    answer.limit = double(*limit);
   // A change that cannot be planned is a row as well: the others go on, and
   // those that were planned are not lost where a signal ends the rest.
   bool isRow = outcome == Outcome::NoPlan || outcome == Outcome::Interrupted ||
@@ -397,6 +399,7 @@ static void takePlan(Answer &answer, const Answer &other) {
   memory.erase("rejected");
   answer.plan = std::move(plan);
   answer.reason.clear();
+  answer.notes = other.notes;
   answer.planOf = other.text;
 }
 
@@ -479,7 +482,35 @@ static json::Object rowObject(const Case &one, const Answer &answer) {
   row["peak_memory_bytes"] = static_cast<int64_t>(peakOf(answer.plan));
   if (!answer.planOf.empty())
     row["plan_of"] = answer.planOf;
+  if (!answer.notes.empty())
+    row["notes"] = json::Array(answer.notes);
   return row;
+}
+
+/// What is noted on the rows that have a plan; a note of several stands once.
+static std::string rowNotes(const std::vector<Answer> &answers) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
+  for (const Answer &answer : answers)
+    if (answer.reason.empty())
+      for (const std::string &note : answer.notes) {
+        auto known = llvm::find_if(
+            rows, [&](const auto &row) { return row.first == note; });
+        if (known == rows.end())
+          known = rows.insert(rows.end(), {note, {}});
+        known->second.push_back("\"" + answer.text + "\"");
+      }
+  std::string lines;
+  for (auto &[note, names] : rows) {
+    std::string last = names.back();
+    names.pop_back();
+    lines += "note: " +
+             rt::printable((names.empty()
+                                ? "row "
+                                : "rows " + llvm::join(names, ", ") + " and ") +
+                           last + ": " + note) +
+             "\n";
+  }
+  return lines;
 }
 
 int kerf::tool::planWhatIf(const Options &options) {
@@ -522,11 +553,6 @@ int kerf::tool::planWhatIf(const Options &options) {
   shareAmongLimits(cases, answers);
   if (!asked.planOf.empty())
     writeAsked();
-  if (!options.quiet)
-    for (const std::string &note : asked.notes)
-      rt::say(stderr,
-              "note: " + rt::printable("row \"" + asked.text + "\": " + note) +
-                  "\n");
   if (options.json) {
     json::Array rows;
     for (const auto &[one, answer] : llvm::zip(cases, answers))
@@ -550,6 +576,8 @@ int kerf::tool::planWhatIf(const Options &options) {
     }
   }
   llvm::outs().flush();
+  if (!options.quiet)
+    rt::say(stderr, rowNotes(answers));
   if (llvm::any_of(answers,
                    [](const Answer &answer) { return answer.isInterrupted; }))
     return static_cast<int>(Outcome::Interrupted);

@@ -40,6 +40,7 @@ struct StateOptions {
 struct StateRun {
   std::vector<std::string> states; ///< inputs that are state now
   std::string message;             ///< what is wrong; empty: nothing
+  std::string note;                ///< how to mend it; may be empty
   bool isRequest = false;          ///< what was asked for, not the model
 };
 

@@ -71,6 +71,12 @@ struct CompilationOptions {
   /// recompute); 0: none.
   int64_t recomputeEvery = 0;
   std::string machine; ///< that names plan.machine, or the file it is from
+  /// What whoever asks holds in the memory of CPU ranks' host besides the
+  /// inputs and outputs of a step.
+  int64_t callerBytes = 0;
+  /// Of plan.machine, once a compilation has left room there for what the
+  /// caller holds: what it had.
+  std::optional<int64_t> machineMemoryPerDevice;
   /// A plan.json to use instead of planning, and where it came from.
   std::optional<llvm::json::Value> givenPlan;
   std::string givenPlanPath;
@@ -148,6 +154,8 @@ public:
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
   const llvm::json::Object &getPlanJson() const { return planJson; }
+  /// Bytes of a device that a plan keeps, once it was searched; none: any.
+  std::optional<int64_t> memoryLimit() const;
   /// The answer to CompilationOptions::explain.
   const plan::Explanation &getExplanation() const { return explanation; }
   /// Notes of the phases so far for the user, one line each.
@@ -186,7 +194,8 @@ private:
   void noteNumbers();
   void noteFolded();
   void noteLeftOut();
-  std::optional<int64_t> memoryLimit() const;
+  /// Takes inputs and outputs off the default limit of CPU ranks.
+  Outcome leaveRoom();
   /// Bytes of the device that holds most, as laid out.
   int64_t laidOutPeak() const;
   /// What was planned for a limit may need a little more once it is laid out:
@@ -195,6 +204,8 @@ private:
   Outcome planWithout(int64_t laidOutBytes);
   /// The name of a value that CompilationOptions::explain means.
   std::string explainedName() const;
+  /// Why an output that is asked for is not in a training step; may be empty.
+  std::string noteOnOutput() const;
   Outcome runExplain();
   void takePlanned(plan::PlanResult result);
   void noteOtherName(std::string &message);
@@ -207,6 +218,7 @@ private:
   ImportReport report;
   std::vector<std::string> states;
   autodiff::AutodiffResult trained;
+  std::vector<std::string> outputs; ///< of the model that is trained
   plan::PlanResult planned;
   /// The search for a plan, where it may have to go on.
   std::unique_ptr<plan::Planning> planning;

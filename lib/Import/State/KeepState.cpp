@@ -235,6 +235,14 @@ private:
     use.length = count == 1 ? total : past;
     use.newCount = count;
     if (std::optional<Seen> seen = findSeenPadding(use)) {
+      result.note =
+          std::string(isDecidedBy(seen->where, ids)
+                          ? "which positions see which is computed from "
+                            "\"position_ids\" here: export the model so that "
+                            "it follows from shapes (torch.arange over past "
+                            "and new positions); "
+                          : "") +
+          "docs/Generate.md says what a model may do with its mask";
       return fail("cannot prove that positions of the cache that are not "
                   "filled are hidden: " +
                   nodeOf(seen->where) + "(" +
@@ -244,6 +252,27 @@ private:
       write(each);
     replace(mask, visible(maskType));
     return replacePositions(ids, count == 1 ? total : past);
+  }
+
+  static void addOrigins(Operation *op, llvm::SetVector<Value> &values) {
+    values.insert_range(op->getOperands());
+    for (size_t i = 0; i < values.size(); ++i) // grows on the way
+      if (Operation *from = values[i].getDefiningOp())
+        values.insert_range(from->getOperands());
+  }
+
+  /// Whether a decision that the op's operands follow from is made by the
+  /// value.
+  static bool isDecidedBy(Operation *op, Value value) {
+    llvm::SetVector<Value> all;
+    addOrigins(op, all);
+    return llvm::any_of(all, [&](Value each) {
+      llvm::SetVector<Value> origins;
+      if (Operation *from = each.getDefiningOp();
+          from && getElementTypeOrSelf(each.getType()).isInteger(1))
+        addOrigins(from, origins);
+      return origins.contains(value);
+    });
   }
 
   /// Of a cache of `length` positions, if every table that the model looks them

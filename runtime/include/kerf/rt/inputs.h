@@ -71,6 +71,10 @@ std::string missingInputs(const std::vector<InputSpec> &inputs,
 /// The arrays of a flag that gives a whole .npz file; empty for others.
 std::vector<std::string> arraysOf(const std::string &flag);
 
+/// What a packed .npz takes in memory once it is open; 0 for other files, which
+/// are mapped, and for what cannot be read.
+int64_t unpackedBytes(const std::string &path);
+
 /// The file of a flag; empty if it has none.
 std::string inputFile(const std::string &flag);
 
