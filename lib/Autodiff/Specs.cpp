@@ -161,6 +161,9 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
                 "alone: option loss=" +
                 name)
                    .str();
+    else if (meant.back() != '?')
+      meant += "; one that the model computes is an output of it: option "
+               "loss=NAME";
     return wrong("option loss: unknown loss '" + name + "', " + meant);
   }
   spec.name = name.str();

@@ -33,8 +33,12 @@ std::string kerf::rt::whyFailed(const std::string &path, int code) {
        code == ENOENT && at != missing && ::stat(at.c_str(), &info) != 0;
        at = folderOf(at))
     missing = at;
-  return missing.empty() ? std::strerror(code)
-                         : "the folder \"" + missing + "\" does not exist";
+  if (!missing.empty())
+    return "the folder \"" + missing + "\" does not exist";
+  // Of a file system that makes its files itself, as /proc does.
+  if (code == ENOENT && ::stat(path.c_str(), &info) != 0)
+    return "the folder \"" + folderOf(path) + "\" takes no new files";
+  return std::strerror(code);
 }
 
 void AtomicFile::fail(const char *what) const {

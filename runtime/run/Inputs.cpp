@@ -42,7 +42,8 @@ Flag parseFlag(const std::string &text) {
     return {text.substr(0, at), file, ""};
   }
   size_t equals = text.find('=');
-  if (endsWith(text, ".npy") || endsWith(text, ".npz")) {
+  if (endsWith(text, ".npy") || endsWith(text, ".npz") ||
+      endsWith(text, ".pt") || endsWith(text, ".pth")) {
     if (equals != std::string::npos && ::access(text.c_str(), F_OK) != 0)
       wrong(cat(text, ": no such file; a file by an input's name has an @: ",
                 "option input ", text.substr(0, equals), "=@",
@@ -111,6 +112,10 @@ std::vector<DataArray> openArrays(const std::string &path) {
     auto file = std::make_shared<MappedFile>(path);
     return {npyArray("", file->data(), file->size(), file)};
   } catch (const Error &error) {
+    if (endsWith(path, ".pt") || endsWith(path, ".pth"))
+      if (::access(path.c_str(), R_OK) == 0)
+        wrong(path + ": is a file of PyTorch's torch.save, expected one of "
+                     "NumPy: numpy.save(FILE, t.numpy()) writes a tensor so");
     if (size_t at = path.rfind(".npz:"); at != std::string::npos)
       wrong(error.message +
             "; of an archive the array of the input's name is "

@@ -100,9 +100,10 @@ NpyView kerf::rt::parseNpy(const char *data, size_t size) {
   view.data = data + prefix + length;
   int64_t bytes = numBytes(view.shape, view.dtype);
   if (static_cast<uint64_t>(bytes) != size - prefix - length)
-    bad(cat("has ", size - prefix - length, " bytes of data, shape ",
-            shapeString(view.shape), " of ", kerf_dtype_name(view.dtype),
-            " needs ", bytes));
+    bad(cat("has ", size - prefix - length,
+            size - prefix - length == 1 ? " byte" : " bytes",
+            " of data, shape ", shapeString(view.shape), " of ",
+            kerf_dtype_name(view.dtype), " needs ", bytes));
   return view;
 }
 

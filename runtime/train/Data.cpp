@@ -50,8 +50,9 @@ static void openTokens(const std::string &path, kerf_dtype_t dtype,
   int64_t size = static_cast<int64_t>(file->size());
   if (size % dtypeSize(dtype) != 0)
     throw Error(KERF_INVALID_ARGUMENT,
-                cat("has ", size, " bytes, not a multiple of the ",
-                    dtypeSize(dtype), " of a token"));
+                cat("has ", size, size == 1 ? " byte" : " bytes",
+                    ", not a multiple of the ", dtypeSize(dtype),
+                    " of a token"));
   set.isTokens = true;
   set.arrays.push_back(
       {"tokens", dtype, {size / dtypeSize(dtype)}, file->data(), file});

@@ -118,6 +118,7 @@ void Trainer::printSummary() {
         {"bytes_per_rank", std::max<int64_t>(0, bytesPerRank)}};
     if (lastMetrics) {
       json["eval_loss"] = real(lastMetrics->loss());
+      json["eval_samples"] = lastMetrics->samples;
       if (lastMetrics->hasAccuracy)
         json["eval_accuracy"] = real(lastMetrics->accuracy());
     }

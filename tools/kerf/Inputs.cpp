@@ -116,6 +116,11 @@ static std::map<std::string, Binding> boundByDim(const Options &options) {
   std::map<std::string, Binding> bound;
   for (const std::string &text : options.dims) {
     auto [name, size] = parseBinding(text, "--dim");
+    if (size < 1)
+      throw Failure{kUsage,
+                    "--dim: \"" + name + "\" has size " + std::to_string(size) +
+                        ", expected at least 1",
+                    {}};
     bound.try_emplace(name, Binding{size, "--dim"});
   }
   return bound;
@@ -228,7 +233,8 @@ void kerf::tool::takeInputs(Options &options, bool all) {
       !readModelFacts(options.model, facts, error))
     return;
   std::map<std::string, Binding> bound = boundByDim(options);
-  auto specs = specsOf(facts, options, bound);
+  // Sizes that --dim binds stay open here: takeSizesOf() names it.
+  auto specs = specsOf(facts, options, {});
   if (!specs)
     return;
   // States are no inputs, nor may those be that follow from a position: import

@@ -420,8 +420,9 @@ void Printer::printRunnersUp() {
   for (const auto &[reason, names] : reasons)
     if (++all <= kRows || verbose) {
       ++said;
-      out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names, 0))
-          << ": " << reason << "\n";
+      out << fitLines("  " +
+                      (verbose ? llvm::join(names, "; ") : someOf(names, 0)) +
+                      ": " + reason + "\n");
     }
   printMore(all, said, "reason", "reasons");
 }

@@ -411,12 +411,42 @@ void kerf::tool::require(const Compilation &compilation, Outcome outcome) {
   throw failure;
 }
 
+/// The one axis with rules of its own that a name is nearly; others are names
+/// like any.
+static std::string meantAxis(llvm::StringRef name) {
+  std::string meant;
+  for (const char *known : {"dp", "tp", "pp"}) {
+    unsigned edits = name.edit_distance(known);
+    if (edits == 0 || (edits == 1 && !meant.empty()))
+      return "";
+    if (edits == 1 && name.size() > 1)
+      meant = known;
+  }
+  return meant;
+}
+
 std::vector<std::string> kerf::tool::notesOf(const Compilation &compilation,
                                              const Options &o) {
   std::vector<std::string> notes;
   if (o.train && o.optimizer.empty())
     notes.push_back("--optimizer is not given: the step is that of sgd, which "
                     "keeps no state");
+  const llvm::json::Array *all =
+      compilation.getPlanJson().getArray("runners_up");
+  if (o.deadline > 0 && all &&
+      llvm::any_of(*all, [](const llvm::json::Value &each) {
+        return each.getAsObject()->getString("reason").value_or("").starts_with(
+            "not searched: the deadline");
+      }))
+    notes.push_back("the search was ended by --deadline: this is the best plan "
+                    "so far, and the bound is of what was looked at and what "
+                    "was not");
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  if (plan::parseMeshText(o.mesh, mesh).empty())
+    for (const auto &[axis, size] : mesh)
+      if (std::string meant = meantAxis(axis); !meant.empty())
+        notes.push_back("--mesh: axis '" + axis +
+                        "' may cut anything, did you mean '" + meant + "'?");
   for (const std::string &note : compilation.getNotes())
     notes.push_back(spellFlags(note));
   return notes;

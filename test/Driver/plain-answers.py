@@ -1,0 +1,64 @@
+# What a command is given that is nearly what it takes is answered in plain words: files of other programs, sizes of --dim,
+# names that are close to others, outputs that a step does not compute.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import json
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT, MODELS, checks = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models", Checks()
+MODEL = OUT / "two.onnx"
+graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "product"), helper.make_node("ReduceSum", ["y"], ["reg"], "sum")], "two",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4]), helper.make_tensor_value_info("reg", TensorProto.FLOAT, [1, 1])],
+                          [numpy_helper.from_array(np.ones((6, 4), np.float32), "w")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), MODEL)
+np.save(OUT / "x.npy", np.ones((8, 6), np.float32))
+np.savez(OUT / "data.npz", x=np.ones((8, 6), np.float32), t=np.ones((8, 4), np.float32))
+(OUT / "x.pt").write_bytes((OUT / "data.npz").read_bytes())
+(OUT / "one.bin").write_bytes(b"1")
+STEP = ["--loss=mse(y,t)", "--optimizer=sgd"]
+TRAIN = ["train", MODEL, "--batch-size=4", "--steps=1", f"--data={OUT / 'data.npz'}"]
+
+for flag in (f"--input=x=@{OUT / 'x.pt'}", f"--input={OUT / 'x.pt'}", f"--input=@{OUT / 'x.pt'}"):
+    expect_error(checks, f"a file of torch.save, {flag}", ["run", MODEL, "--dim=batch=8", flag], 2,
+                 [r"x.pt: is a file of PyTorch's torch.save, expected one of NumPy: numpy.save\(FILE, t.numpy\(\)\)"])
+expect_error(checks, "no samples", ["run", MODEL, "--dim=batch=0", f"--input={OUT / 'x.npy'}"], 2, [r'--dim: "batch" has size 0, expected at least 1'])
+expect_error(checks, "other samples", ["run", MODEL, "--dim=batch=4", f"--input={OUT / 'x.npy'}"], 2,
+             [r'x.npy: dimension "batch" of input "x" is 8, by --dim it is 4'])
+expect_error(checks, "an output that the loss does not need", ["plan", MODEL, "--dim=batch=8", "--train", *STEP, "--devices=2", "--explain=reg"], 2,
+             [r"note: the model has an output 'reg', but the loss does not need it: a training step does not compute it"])
+expect_error(checks, "a loss that there is not", [*TRAIN, "--loss=pinball(q,target,tau=0.5)", "--optimizer=sgd"], 2,
+             [r"unknown loss 'pinball', .*; one that the model computes is an output of it: --loss=NAME"])
+expect_error(checks, "one byte", [*TRAIN[:-1], *STEP, f"--data={OUT / 'one.bin'}"], 2, [r"has 1 byte, not a multiple of the 2"])
+expect_error(checks, "a folder that takes none", ["run", MODEL, f"--input={OUT / 'x.npy'}", "--output-dir=/proc/foo"], 2,
+             [r'/proc/foo: cannot create: the folder "/proc" takes no new files'])
+
+trained = kerf(*TRAIN, *STEP, "-o", OUT / "out.pt", f"--eval-data={OUT / 'data.npz'}", "--json")
+checks.expect("a model by another's name", trained.returncode == 0 and
+              "out.pt will be an ONNX model, which torch.load does not read (--save-safetensors=FILE writes its weights)" in trained.stderr, trained.stderr)
+checks.expect("samples of the evaluation", json.loads(trained.stdout).get("eval_samples") == 8, trained.stdout)
+
+for name, meant in (("ddp", "dp"), ("tpp", None), ("mp", None), ("x", None), ("dp", None)):
+    planned = kerf("plan", MODEL, "--dim=batch=8", "--devices=2", f"--mesh={name}=2")
+    said = re.findall(r"^note: --mesh: axis '(\w+)' may cut anything, did you mean '(\w+)'\?$", planned.stderr, re.M)
+    checks.expect(f"--mesh={name}", planned.returncode == 0 and said == ([(name, meant)] if meant else []), planned.stderr)
+
+# A search that its deadline ended says so as one that Ctrl-C ended does; its lines are no longer than others.
+late = kerf("plan", MODELS / "gpt2-small/model.onnx", "--dim=batch=8", "--devices=64", "--deadline=0.001", "-v", "--train",
+            "--loss=cross_entropy(logits,labels)", "--optimizer=adamw")
+checks.expect("a deadline", late.returncode == 0 and re.search("^note: the search was ended by --deadline: this is the best plan so far", late.stderr, re.M),
+              late.stderr)
+lines = late.stdout[late.stdout.find("\ncandidates"):].splitlines()
+checks.expect("lines that fit", "not searched: the deadline came first" in " ".join(line.strip() for line in lines)
+              and max(map(len, (line for line in lines if "; " in line and "=" in line))) <= 120, max(lines, key=len))
+checks.finish()
