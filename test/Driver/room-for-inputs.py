@@ -62,6 +62,11 @@ np.savez_compressed(OUT / "packed.npz", **arrays, more=np.zeros((6 * MIB), np.fl
 expect_error(checks, "packed data", [*TRAIN, f"--data={OUT / 'packed.npz'}"], 4,
              [r"the inputs and outputs of a step and the data that are kept in memory are 36\.\d MiB, the machine has 16\.0 MiB of memory"])
 
+# So does one of inputs.
+np.savez_compressed(OUT / "inputs.npz", x=np.zeros((64, 256), np.float32), more=np.zeros((6 * MIB), np.float32))
+expect_error(checks, "packed inputs", ["run", MODEL, "--devices=2", f"--machine={SMALL}", f"--input=@{OUT / 'inputs.npz'}"], 4,
+             [r"the inputs and outputs of a step and the data that are kept in memory are 24\.1 MiB, the machine has 16\.0 MiB of memory"])
+
 # Nothing is planned, drawn or written where they alone are too large.
 LARGE = ["--devices=2", "--dim=batch=16000"]
 SAID = [r"wide.onnx: the inputs and outputs of a step are 15\.9 MiB, the machine has 16\.0 MiB of memory\n",

@@ -14,12 +14,15 @@
 #include "Setup.h"
 
 #include "kerf/Plan/MeshText.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 #include "kerf/rt/stop.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <set>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -94,6 +97,14 @@ std::string kerf::tool::runsAs(const Options &options,
          cut + (again.empty() ? "" : "; " + again + " shows this plan");
 }
 
+/// The files of flags that give inputs, each once.
+static std::set<std::string> filesOf(const std::vector<std::string> &inputs) {
+  std::set<std::string> files;
+  for (const std::string &flag : inputs)
+    files.insert(rt::inputFile(flag));
+  return files;
+}
+
 void kerf::tool::compileInto(const std::string &package,
                              const std::string &folder, Options &options,
                              bool alone) {
@@ -110,6 +121,8 @@ void kerf::tool::compileInto(const std::string &package,
     compile = compilationOptions(options);
   }
   compile.weightsInPlace = true;
+  for (const std::string &file : filesOf(options.inputs))
+    compile.callerBytes += rt::unpackedBytes(file);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
