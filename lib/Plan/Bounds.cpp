@@ -30,13 +30,12 @@ const LeastOfOps &Planner::wholeWork() {
   return *knownWork;
 }
 
-double Planner::divided(double picoseconds, int64_t devices) {
-  // What an op costs on a device is rounded to picoseconds, for each of at most
-  // so many micro-batches.
-  auto rounded =
-      static_cast<double>(llvm::range_size(function.getBody().front()) *
-                          std::max({options.microBatches.value_or(1),
-                                    4 * options.devices, kMaxAccumulations}));
+double Planner::divided(double picoseconds, int64_t devices,
+                        int64_t microBatches) {
+  // What an op costs on a device is rounded to picoseconds, for each
+  // micro-batch.
+  auto rounded = static_cast<double>(
+      llvm::range_size(function.getBody().front()) * microBatches);
   double work = picoseconds * (1 - 1e-9) / static_cast<double>(devices);
   return std::max(work - 0.5 * rounded, 0.0) * 1e-12;
 }
@@ -44,22 +43,25 @@ double Planner::divided(double picoseconds, int64_t devices) {
 double Planner::dividedWork() {
   if (options.objective != Objective::Time)
     return 0;
-  return divided(static_cast<double>(wholeWork().all()), options.devices);
+  return divided(static_cast<double>(wholeWork().all()), options.devices,
+                 maxMicroBatches);
 }
 
 double Planner::workBound(const MeshCandidate &candidate) {
   int64_t devices = candidate.devicesPerStage();
   LeastOfOps whole = wholeWork();
   if (candidate.stages == 1 || !batch.isTraining())
-    return divided(static_cast<double>(whole.all()), devices);
+    return divided(static_cast<double>(whole.all()), devices,
+                   candidate.microBatches);
   // A stage's devices have at least their part of what its ops do, and a
   // micro-batch is an M-th of the batch.
   cost::StepShares shares = partWeights(candidate, batch, options);
   return shares.perMicroBatch *
              divided(static_cast<double>(whole.perMicroBatch) /
                          static_cast<double>(candidate.microBatches),
-                     devices) +
-         shares.perStep * divided(static_cast<double>(whole.perStep), devices);
+                     devices, candidate.microBatches) +
+         shares.perStep * divided(static_cast<double>(whole.perStep), devices,
+                                  candidate.microBatches);
 }
 
 double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {

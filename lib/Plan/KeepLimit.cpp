@@ -346,7 +346,9 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     if (attempt.tries == 0)
       for (const Attempt::Known &known : attempt.known)
         peak = std::min(peak, known.predicted);
-    attempt.summary.reason = reason + ", and nothing smaller was found";
+    StringRef end = ", and nothing smaller was found";
+    attempt.summary.reason =
+        reason + (StringRef(reason).ends_with(end) ? "" : end.str());
     attempt.summary.peakMemoryBytes = peak;
   }
 }
@@ -429,7 +431,7 @@ void Planner::allowAtMost(double share) {
     if (attempt.summary.reason.empty()) {
       attempt.allowance = std::min(attempt.allowance, share);
       if (!fits(attempt) && !takeFitting(attempt))
-        attempt.summary.reason = "predicted to take too much";
+        attempt.summary.reason = whyTooLarge(peakOf(attempt.stages));
     }
 }
 
@@ -445,7 +447,7 @@ Attempt *Planner::smallest() {
 void Planner::reject(int64_t laidOutBytes, bool searches) {
   Attempt &attempt = *written;
   // No longer what others are compared with.
-  attempt.summary.reason = "laid out, more memory than the limit";
+  attempt.summary.reason = kLaidOutAbove;
   attempt.summary.peakMemoryBytes = laidOutBytes;
   report();
   auto predicted = static_cast<double>(peakOf(attempt.stages));

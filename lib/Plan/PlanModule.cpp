@@ -235,7 +235,7 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   leastPredicted = std::min(leastPredicted, summary.peakMemoryBytes);
   if (!fits(attempt)) {
     summary.status = Status::Unknown;
-    summary.reason = "predicted to need more memory than the limit";
+    summary.reason = whyTooLarge(summary.peakMemoryBytes);
   }
   // For bytes the cost is what the plan sends. For seconds it is the minimised
   // cost with one stage, and the cost of the cut with several.
@@ -316,7 +316,8 @@ bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
 /// Whether a candidate is to be searched now: more micro-batches only where
 /// others have shown that it makes sense.
 bool Planner::isWanted(size_t number) const {
-  return number < numFirst || isShortOfMemory(candidates[number]);
+  return number < numFirst ||
+         (number < numBeforeFurther && isShortOfMemory(candidates[number]));
 }
 
 std::string Planner::whyNoMicroBatches() const {
@@ -404,6 +405,11 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   // Without a limit one micro-batch fits.
   if (memoryLimitOf(options) && !isHopeless)
     llvm::append_range(candidates, set.accumulations);
+  numBeforeFurther = candidates.size();
+  if (memoryLimitOf(options) && !isHopeless)
+    llvm::append_range(candidates, set.further);
+  for (const MeshCandidate &candidate : candidates)
+    maxMicroBatches = std::max(maxMicroBatches, candidate.microBatches);
   tried.assign(candidates.size(), false);
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
     if (!isWanted(number))
@@ -457,6 +463,11 @@ Tried Planner::tryOut() {
   if (found) {
     fitPostponed();
     found = best();
+    if (!found->summary.reason.empty() &&
+        searchFurther(FitTime(elapsed(), 0))) {
+      fitPostponed();
+      found = best();
+    }
   }
   return {verdict(found), leastPredicted};
 }

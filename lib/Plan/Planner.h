@@ -78,6 +78,9 @@ inline bool isSmall(const Problem &problem) {
 /// once it is laid out. For searches whose plan is not laid out.
 inline constexpr double kSafeAllowance = 0.8;
 
+/// Why a plan is not taken that was lowered.
+inline constexpr const char *kLaidOutAbove =
+    "laid out, more memory than the limit";
 /// How long plans that keep the limit are looked for while none is known.
 class FitTime {
 public:
@@ -147,6 +150,9 @@ public:
                                        std::string &message);
   /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
+  /// Where nothing fits: searches more micro-batches of several stages, as long
+  /// as there is time. Whether there were any.
+  bool searchFurther(FitTime time);
   /// Where nothing is predicted to fit: searches once more for what is laid out
   /// although its prediction is above the limit, by as much as predictions of
   /// small programs are too high. Whether there is something to lay out.
@@ -194,6 +200,12 @@ public:
   /// Where that is a norm's statistics, of which each micro-batch may have its
   /// own: the model is another one then, which is for the user to ask for.
   bool mayAskForMicroBatches() const;
+  /// Whether more micro-batches than option micro-batches asks for are
+  /// possible.
+  bool hasMoreMicroBatches() const {
+    return options.microBatches && batch.breaks().empty() &&
+           batch.batchSize() > *options.microBatches;
+  }
   /// The candidates in words, behind their number.
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;
@@ -236,6 +248,14 @@ private:
   /// Whether ops that cost at least so much, of the first level of the
   /// candidate's Problem, rule out that it is better than the best plan.
   bool isDismissed(const MeshCandidate &candidate, Sum leastOfOps);
+  /// Why a plan is not taken that is predicted to take so many bytes.
+  const char *whyTooLarge(int64_t bytes) const {
+    std::optional<int64_t> limit = memoryLimitOf(options);
+    return limit && bytes <= *limit
+               ? "predicted to fit, by less than what plans took beyond their "
+                 "predictions when they were laid out"
+               : "predicted to need more memory than the limit";
+  }
   /// Whether plans that keep the limit are looked for behind all candidates:
   /// it takes long, and much less once another plan is known.
   bool isWorthPostponing(const Attempt &attempt) const;
@@ -284,7 +304,7 @@ private:
   const LeastOfOps &wholeWork();
   /// So many picoseconds of work, in seconds, in equal parts for so many
   /// devices.
-  double divided(double picoseconds, int64_t devices);
+  double divided(double picoseconds, int64_t devices, int64_t microBatches);
   /// What the work alone lets a step of the candidate take at least.
   double workBound(const MeshCandidate &candidate);
   /// The bound on a candidate that follows from what its Problem costs, if it
@@ -340,9 +360,10 @@ private:
   Stopwatch start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::vector<bool> tried;               ///< per candidate
-  /// Behind these come more micro-batches of one stage.
-  size_t numFirst = 0;
-  std::string candidateSet; ///< in words, behind their number
+  /// Behind these come more micro-batches of one stage, then of several.
+  size_t numFirst = 0, numBeforeFurther = 0;
+  int64_t maxMicroBatches = 1; ///< of the candidates
+  std::string candidateSet;    ///< in words, behind their number
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;
   /// Another plan costs no more than what these compute.
@@ -361,6 +382,7 @@ private:
   /// Laid out, a plan took more than was predicted, or nothing is predicted to
   /// fit: of small candidates more solutions are looked at than one that fits.
   bool looksDeeper = false;
+  bool looksFurther = false;           ///< see searchFurther()
   std::optional<LeastOfOps> knownWork; ///< see wholeWork(), in picoseconds
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last

@@ -88,6 +88,33 @@ void Planner::reopen() {
   fitPostponed();
 }
 
+bool Planner::searchFurther(FitTime time) {
+  if (looksFurther || options.solver != SolverKind::Auto)
+    return false;
+  looksFurther = true;
+  bool isAny = false;
+  for (size_t number = numBeforeFurther; number < candidates.size(); ++number) {
+    isAny = tried[number] = true;
+    double left = batch.isTraining() ? 2 : 0;
+    if (options.deadlineSeconds > 0) {
+      left = budget() - elapsed();
+      if (left > 0)
+        left = std::max(
+            2 * left / static_cast<double>(candidates.size() - number), 0.01);
+    }
+    bool isLate = options.deadlineSeconds > 0
+                      ? left <= 0
+                      : time.isOver(elapsed(), incumbent());
+    if (isStopped() || isLate) {
+      passOver(candidates[number]);
+      continue;
+    }
+    report();
+    attempt(candidates[number], left);
+  }
+  return isAny;
+}
+
 /// By how much predictions may be too high (docs/Plan.md, Memory): the smaller
 /// a program is, the more single buffers weigh whose places are not known.
 static double maxOverestimate(int64_t bytes) {

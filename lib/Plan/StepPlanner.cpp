@@ -188,6 +188,19 @@ std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
   return found;
 }
 
+bool StepPlanner::searchFurther() {
+  bool isAny = false;
+  FitTime time(asItIs().elapsed(), 0.5 * asItIs().elapsed());
+  for (Variant &variant : variants) {
+    compare();
+    variant.options.deadlineSeconds = options.deadlineSeconds;
+    isAny |= variant.planner->searchFurther(time);
+  }
+  if (isAny)
+    fitPostponed();
+  return isAny;
+}
+
 std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::trustLess() {
   FitTime time(asItIs().elapsed(), 0);
   for (Variant &variant : variants) {
@@ -261,6 +274,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     searchVariants();
   fitPostponed();
   auto [variant, found] = best();
+  if (found && !found->summary.reason.empty() && !isHopeless && searchFurther())
+    std::tie(variant, found) = best();
   if (found && !found->summary.reason.empty())
     std::tie(variant, found) = trustLess();
   if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
@@ -274,14 +289,17 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message = std::move(*wrong);
     return failure();
   }
+  LeastMemory least = leastMemory();
+  least.isOfAll = isHopeless;
   Infeasibility why = explainInfeasible(
-      options, leastMemory(),
+      options, least,
       isHopeless ? std::string("\nnote: parameters and ") +
                        (asItIs().isTraining() ? "what the optimizer keeps"
                                               : "other constants") +
                        " take that much, however they are cut"
                  : candidateNotes(summaries()),
-      isCutShort(), [&](const PlanOptions &trial) {
+      isCutShort(), asItIs().hasMoreMicroBatches(),
+      [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.
         PlanOptions own = trial;
@@ -369,6 +387,8 @@ void StepPlanner::reject(int64_t laidOutBytes) {
 }
 
 void StepPlanner::noteLaidOut(int64_t bytes, const std::string &name) {
+  int64_t &own = laidOut.try_emplace(name, bytes).first->second;
+  own = std::min(own, bytes);
   if (bytes >= leastLaidOut)
     return;
   leastLaidOut = bytes;
@@ -415,13 +435,27 @@ bool StepPlanner::isLate() const {
          asItIs().elapsed() - firstRejection >= maxSeconds();
 }
 
+std::vector<CandidateSummary> StepPlanner::endings() const {
+  std::vector<CandidateSummary> all = summaries();
+  for (CandidateSummary &summary : all)
+    if (auto bytes = laidOut.find(nameOf(summary)); bytes != laidOut.end()) {
+      summary.reason = kLaidOutAbove;
+      summary.peakMemoryBytes = bytes->second;
+    }
+  return all;
+}
+
 std::string StepPlanner::refusal() const {
   return (asItIs().isStopped() ? "planning was ended before there was a plan"
                                : "no plan was found") +
          std::string(" that fits in memory: the smallest that was laid out, ") +
          leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
-         candidateNotes(summaries()) +
+         candidateNotes(endings()) +
+         (asItIs().isStopped()
+              ? ""
+              : holdsLessNote(options, asItIs().hasMoreMicroBatches(),
+                              /*isProven=*/false)) +
          (isCutShort() && !asItIs().isStopped()
               ? "\nnote: the search ended at its time: there may be a plan "
                 "that a longer option deadline finds"

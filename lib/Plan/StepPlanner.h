@@ -14,6 +14,7 @@
 #include "Planner.h"
 
 #include <deque>
+#include <map>
 
 namespace kerf::plan {
 
@@ -82,6 +83,8 @@ private:
   /// Tells each planner what the others have found.
   void compare();
   std::pair<Variant *, Attempt *> best();
+  /// Whether there were plans with more micro-batches to look at.
+  bool searchFurther();
   /// The same once Planner::trustLess() has looked for more.
   std::pair<Variant *, Attempt *> trustLess();
   mlir::FailureOr<PlanResult> write(Variant &variant, Attempt &best,
@@ -89,6 +92,8 @@ private:
   PlanResult describe(Variant &variant, Attempt &best);
   LeastMemory leastMemory() const;
   std::vector<CandidateSummary> summaries() const;
+  /// The same, with what was laid out of each.
+  std::vector<CandidateSummary> endings() const;
   /// For how long plans are searched behind the first that was rejected.
   double maxSeconds() const;
   /// Whether plans have been rejected for so long that none is searched any
@@ -108,9 +113,10 @@ private:
   std::string writtenName; ///< of its mesh
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
   std::string leastLaidOutName;
-  double firstRejection = 0; ///< when, in elapsed() seconds
-  int lateTries = 0;         ///< plans that were laid out when it was late
-  double most = 1; ///< by which what was laid out was above its prediction
+  std::map<std::string, int64_t> laidOut; ///< the least, by candidate
+  double firstRejection = 0;              ///< when, in elapsed() seconds
+  int lateTries = 0; ///< plans that were laid out when it was late
+  double most = 1;   ///< by which what was laid out was above its prediction
 };
 
 } // namespace kerf::plan

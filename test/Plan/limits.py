@@ -65,7 +65,19 @@ def check_least(model, devices):
     say(process.returncode == 4 and least in process.stderr, f"{model}: {least}: {process.stderr.strip()}")
 
 
+def check_micro_batches(mesh, limit, least):
+    """What fits with many micro-batches is found, and its message is not that nothing does."""
+    process = plan(f"{TRAINING}/mlp", ["--dim=batch=512", *mesh, *LOSS, "--optimizer=adamw", "--recompute=none"], limit)
+    found = json.loads(process.stdout) if process.returncode == 0 else None
+    say(found and found["schedule"]["micro_batches"] >= least and peak(found) <= limit,
+        f"{mesh}, {limit} bytes: {found and found['schedule']['micro_batches']} micro-batches {process.stderr.strip()}")
+
+
 def main():
+    # 32 micro-batches take 70,208 bytes, 64 take 63,680 and 128 60,416; two stages of 8 (four each) take more than 100,000.
+    check_micro_batches(["--devices=1"], 64000, 64)
+    check_micro_batches(["--devices=1"], 60500, 128)
+    check_micro_batches(["--devices=2", "--mesh=pp=2"], 50000, 64)
     check_least(f"{TRAINING}/mlp", 2)
     kept = check(f"{MODELS}/gpt2-small", ["--dim=batch=256", "--devices=4"])
     kept += check(f"{MODELS}/mlp", ["--dim=batch=4096", "--devices=4"])

@@ -180,12 +180,14 @@ void Progress::show() {
 /// Where nothing can be drawn over, a line now and then, ever more seldom.
 void Progress::note() {
   std::unique_lock<std::mutex> lock(mutex);
-  double next = noteAfterSeconds;
+  // Planning goes on where it stopped when what it gave is laid out too large.
+  double nextOfPlan = noteAfterSeconds, nextOfOther = noteAfterSeconds;
   while (!isOver) {
     wake.wait_for(lock, std::chrono::milliseconds(500));
     double seconds = std::chrono::duration<double>(
                          std::chrono::steady_clock::now() - started)
                          .count();
+    double &next = phase == "plan" ? nextOfPlan : nextOfOther;
     if (seconds < noteAfterSeconds)
       next = noteAfterSeconds; // a phase that began just now
     if (!isOver)

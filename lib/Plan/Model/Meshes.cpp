@@ -76,6 +76,29 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
   return choices;
 }
 
+/// Divisors of the batch above `last`, each the smallest that is at least twice
+/// the one before.
+static std::vector<int64_t> doublings(int64_t batch, int64_t last) {
+  std::vector<int64_t> counts;
+  for (int64_t part = batch / (2 * last); part > 0; --part)
+    if (batch % part == 0 && batch / part / 2 >= last)
+      counts.push_back(last = batch / part);
+  return counts;
+}
+
+/// Numbers of micro-batches of one stage that are tried where the memory limit
+/// makes fewer cost more: each up to kMaxAccumulations that divides the batch,
+/// then doublings.
+static std::vector<int64_t> accumulations(int64_t batch) {
+  std::vector<int64_t> counts;
+  for (int64_t count = 2; count <= std::min(batch, kMaxAccumulations); ++count)
+    if (batch % count == 0)
+      counts.push_back(count);
+  llvm::append_range(counts,
+                     doublings(batch, counts.empty() ? 1 : counts.back()));
+  return counts;
+}
+
 /// All ways to put `count` devices on free axes. A training step gets at most
 /// one free axis; two axes are the batch and the rest (dp x tp), since a step
 /// has three times the ops of a forward pass and many shared values between
@@ -136,7 +159,7 @@ bool kerf::plan::mayCutData(const PlanOptions &options) {
 
 /// ZeRO needs an axis of data parallelism.
 static void keepDataParallel(MeshSet &set) {
-  for (auto *list : {&set.candidates, &set.accumulations})
+  for (auto *list : {&set.candidates, &set.accumulations, &set.further})
     llvm::erase_if(*list, [](const MeshCandidate &candidate) {
       return !llvm::is_contained(candidate.roles, AxisRole::Batch);
     });
@@ -296,10 +319,11 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     for (int64_t micro : counts)
       addAll(micro, set.candidates);
     if (stages == 1 && canMicroBatch && !options.microBatches)
-      for (int64_t micro = 2; micro <= std::min(batchSize, kMaxAccumulations);
-           ++micro)
-        if (batchSize % micro == 0)
-          addAll(micro, set.accumulations);
+      for (int64_t micro : accumulations(batchSize))
+        addAll(micro, set.accumulations);
+    if (stages > 1 && canMicroBatch && !options.microBatches && !isInterleaved)
+      for (int64_t micro : doublings(batchSize, *llvm::max_element(counts)))
+        addAll(micro, set.further);
   }
   if (set.candidates.empty()) {
     set.error = "option schedule: interleaved takes a multiple of the " +
@@ -336,13 +360,13 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
            : std::string(
                  "p/2, p, 2p or 4p micro-batches, of these what is above "
                  "1 and divides the batch, or the most up to 4p that "
-                 "do, and 1; ")) +
+                 "do, and 1, and doublings where nothing else fits; ")) +
       (!canMicroBatch && !whyNot.empty()
            ? ""
            : "with one stage 1, where the memory limit makes that cost more "
              "also each number up to " +
                  std::to_string(kMaxAccumulations) +
-                 " that divides the batch; ") +
+                 " that divides the batch, above it by doublings; ") +
       (mayInterleave(options, isTraining) && canMicroBatch &&
                fixedStages.value_or(options.devices) > 1
            ? "1F1B and GPipe, and where the micro-batches are a multiple of p "

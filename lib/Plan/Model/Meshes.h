@@ -16,7 +16,8 @@
 
 namespace kerf::plan {
 
-/// Micro-batches of one stage that are tried. More are for the user to ask for.
+/// Up to so many micro-batches of one stage all that divide the batch are
+/// tried; of more, doublings.
 inline constexpr int64_t kMaxAccumulations = 32;
 
 struct MeshSet {
@@ -25,6 +26,9 @@ struct MeshSet {
   /// time, for the same work and at least the same traffic. Tried while the
   /// memory limit makes fewer micro-batches cost more. Fewer first.
   std::vector<MeshCandidate> accumulations;
+  /// Several stages, more micro-batches: less of the batch is under way at a
+  /// time. Tried where nothing else fits. Fewer first.
+  std::vector<MeshCandidate> further;
   /// For plan.json, behind how many meshes were tried.
   std::string description;
   std::string error; ///< why the request is impossible, or empty

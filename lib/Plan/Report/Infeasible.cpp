@@ -135,6 +135,18 @@ kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
   return notes;
 }
 
+std::string kerf::plan::holdsLessNote(const PlanOptions &options, bool hasMore,
+                                      bool isProven) {
+  return "\nnote: with more devices, or more tp or pp in option mesh," +
+         (hasMore ? " or more micro-batches than option " +
+                        options.microBatchesOption + " asks for,"
+                  : "") +
+         " each device holds less" +
+         (isProven || !options.mesh.empty()
+              ? ""
+              : "; a mesh that option mesh fixes is searched for longer");
+}
+
 static PlanOptions withoutMemoryLimit(PlanOptions options) {
   options.memoryLimitBytes.reset();
   options.machine.memoryBytesPerDevice = 0;
@@ -182,7 +194,8 @@ static void findSmall(PlanOptions options, int64_t tooLittle,
 Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                                             LeastMemory least,
                                             const std::string &notes,
-                                            bool isCutShort, TryPlan tryOut) {
+                                            bool isCutShort, bool hasMore,
+                                            TryPlan tryOut) {
   Infeasibility result;
   PlanOptions options = given;
   auto tryPlan = [&](const PlanOptions &trial) {
@@ -309,10 +322,13 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         tryPlan);
   }
   if (isProven)
-    result.message = "no plan fits in memory: " +
-                     (least.proven > *limit
-                          ? "every plan needs at least " + bytes(least.proven)
-                          : std::string("that is proven for each mesh"));
+    result.message =
+        "no plan fits in memory: " +
+        (least.proven > *limit
+             ? (least.isOfAll ? "every plan"
+                              : "every plan that is searched for") +
+                   std::string(" needs at least ") + bytes(least.proven)
+             : std::string("that is proven for each mesh"));
   else if (isKnown() && least.predicted <= *limit)
     result.message =
         "no plan was found, though one was seen that is predicted to need " +
@@ -323,11 +339,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         (isKnown() ? "the smallest that was found is predicted to need " +
                          bytes(least.predicted)
                    : std::string("none is proven not to"));
-  result.message +=
-      ", the limit is " + bytes(*limit) + (isProven ? smallest(", and ") : "") +
-      notes +
-      "\nnote: with more devices, or more tp or pp in option mesh, "
-      "each device holds less";
+  result.message += ", the limit is " + bytes(*limit) +
+                    (isProven ? smallest(", and ") : "") + notes +
+                    holdsLessNote(given, hasMore, isProven);
   if (!isProven && isCutShort)
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";

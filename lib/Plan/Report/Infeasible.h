@@ -35,17 +35,26 @@ struct Infeasibility {
 /// largest number: there was none).
 struct LeastMemory {
   int64_t proven, predicted;
+  /// Whether `proven` is of every plan that there is, and not of those alone
+  /// that are searched for.
+  bool isOfAll = false;
 };
 
 /// Why there is no plan under `options`. `least`: of the search that found
 /// none; `notes`: how each candidate ended, one per line; `isCutShort`: the
-/// time that it had was over.
+/// time that it had was over; `hasMore`: see holdsLessNote().
 Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
                                 const std::string &notes, bool isCutShort,
-                                TryPlan tryPlan);
+                                bool hasMore, TryPlan tryPlan);
 
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
+
+/// What lets each device hold less: a note behind a message. `hasMore`: whether
+/// the batch divides by more micro-batches than were looked at; `isProven`:
+/// whether a longer search cannot help.
+std::string holdsLessNote(const PlanOptions &options, bool hasMore,
+                          bool isProven);
 
 /// How candidates ended, once per reason, the smallest few of each: notes
 /// behind a message.
