@@ -86,3 +86,53 @@ exec.func @in_place(%x: memref<4x4xf32>, %y: memref<4x4xf32>, %z: memref<4x4xf32
   exec.copy %d -> %z : memref<4x4xf32> -> memref<4x4xf32>
   exec.return
 }
+
+// -----
+
+// What a stage's function is given in a slot is overwritten where nothing behind it reads the slot (a sum over
+// micro-batches, in front of the update), but not an input of the caller, nor what is read once more or sent.
+// CHECK-LABEL: exec.func @stage0_update(
+// CHECK-SAME: %[[SUM:[a-z0-9]+]]: memref<4xf32>, %[[GIVEN:[a-z0-9]+]]: memref<4xf32> {kerf.name = "x"}, %[[SENT:[a-z0-9]+]]: memref<4xf32>, %[[AGAIN:[a-z0-9]+]]: memref<4xf32>,
+// CHECK: exec.collective 0 all_reduce sum ["dp"] %[[SUM]] -> %[[SUM]]
+// CHECK: exec.collective 1 all_reduce sum ["dp"] %[[GIVEN]] -> %[[B:.*]] bytes
+// CHECK: exec.collective 2 all_reduce sum ["dp"] %[[SENT]] -> %[[C:.*]] bytes
+// CHECK: exec.collective 3 all_reduce sum ["dp"] %[[AGAIN]] -> %[[D:.*]] bytes
+module attributes {exec.mesh = #dist<mesh_shape["dp"=2]>} {
+  exec.func @stage0_update(%sum: memref<4xf32>, %given: memref<4xf32> {kerf.name = "x"}, %sent: memref<4xf32>,
+                           %again: memref<4xf32>, %y: memref<4xf32>)
+      attributes {num_inputs = 4 : i64, stage = 0 : i64, phase = #exec<phase update>} {
+    %0 = exec.arena : memref<4xf32>
+    exec.collective 0 all_reduce sum ["dp"] %sum -> %0 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %0 -> %y : memref<4xf32> -> memref<4xf32>
+    %1 = exec.arena : memref<4xf32>
+    exec.collective 1 all_reduce sum ["dp"] %given -> %1 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %1 -> %y : memref<4xf32> -> memref<4xf32>
+    %2 = exec.arena : memref<4xf32>
+    exec.collective 2 all_reduce sum ["dp"] %sent -> %2 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %2 -> %y : memref<4xf32> -> memref<4xf32>
+    %3 = exec.arena : memref<4xf32>
+    exec.collective 3 all_reduce sum ["dp"] %again -> %3 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %3 -> %y : memref<4xf32> -> memref<4xf32>
+    exec.return
+  }
+  exec.func @stage0_last(%again: memref<4xf32>, %z: memref<4xf32>)
+      attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase update>} {
+    exec.copy %again -> %z : memref<4xf32> -> memref<4xf32>
+    exec.return
+  }
+  exec.stage 0 {
+    %sum = exec.slot "sum" : memref<4xf32>
+    %given = exec.slot "input" : memref<4xf32>
+    %sent = exec.slot "result" : memref<4xf32>
+    %again = exec.slot "result" : memref<4xf32>
+    %y = exec.slot "result" : memref<4xf32>
+    %z = exec.slot "result" : memref<4xf32>
+    exec.input 0 to %given micro_batch 0 : memref<4xf32>
+    exec.zero %sum : memref<4xf32>
+    exec.zero %sent : memref<4xf32>
+    exec.zero %again : memref<4xf32>
+    exec.send %sent channel 0 micro_batch 0 : memref<4xf32>
+    exec.run @stage0_update(%sum, %given, %sent, %again, %y) micro_batch 0 : memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>
+    exec.run @stage0_last(%again, %z) micro_batch 0 : memref<4xf32>, memref<4xf32>
+  }
+}

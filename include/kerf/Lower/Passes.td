@@ -139,6 +139,8 @@ def WorkInPlace : Pass<"kerf-work-in-place", "::mlir::ModuleOp"> {
     A kernel writes over an input of the same size that nobody reads any more, if
     code generation says that it may; a library call over the operand that it may
     overwrite; a collective that gives back the shape that it takes works in place.
+    Sums over micro-batches that a stage runs its update on are overwritten by that
+    function, if no later instruction of the stage reads their slots.
 
     ```mlir
     exec.kernel @relu_0(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {index = 0 : i64, node = "relu"} {

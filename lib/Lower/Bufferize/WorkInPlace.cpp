@@ -3,7 +3,9 @@
 // Kernels write over an input that nobody reads any more (where code generation
 // says that it may), library calls over the operand that they may overwrite,
 // and collectives that send back what they were given work in place: two arena
-// buffers become one. Linear in the uses of buffers.
+// buffers become one. What a function is given in a slot that nobody reads
+// behind it, as sums over micro-batches in front of the update, is such a
+// buffer as well. Linear in the uses of buffers.
 //
 //===----------------------------------------------------------------------===//
 #include "Lives.h"
@@ -33,13 +35,42 @@ static void unify(Value input, exec::ArenaOp output) {
   output.erase();
 }
 
-/// Whether `buffer` is a whole arena buffer (reshaped at most) that no op after
-/// `op` uses.
-static bool diesAt(Value buffer, Operation *op) {
+/// Arguments of functions in slots that are for nobody behind them.
+using GivenUp = DenseSet<Value>;
+
+/// Whether the slot is the program's own, between its functions, and nothing
+/// behind `run` reads it.
+static bool isLastRead(Value slot, exec::RunOp run) {
+  return llvm::count(run.getSlots(), slot) == 1 &&
+         llvm::all_of(slot.getUsers(), [&](Operation *user) {
+           return isa<exec::RunOp, exec::ZeroOp>(user) &&
+                  !run->isBeforeInBlock(user);
+         });
+}
+
+static GivenUp findGivenUp(ModuleOp module, SymbolTable &symbols) {
+  GivenUp given;
+  DenseSet<Value> kept;
+  module.walk([&](exec::RunOp run) {
+    auto function = symbols.lookup<exec::FuncOp>(run.getCallee());
+    for (BlockArgument argument : function.getBody().getArguments().take_front(
+             static_cast<size_t>(function.getNumInputs())))
+      (isLastRead(run.getSlots()[argument.getArgNumber()], run) ? given : kept)
+          .insert(argument);
+  });
+  for (Value argument : kept)
+    given.erase(argument);
+  return given;
+}
+
+/// Whether `buffer` is a whole buffer (reshaped at most), of the arena or given
+/// up, that no op after `op` uses.
+static bool diesAt(Value buffer, Operation *op, const GivenUp &given) {
   Value base = baseOf(buffer);
-  auto arena = base.getDefiningOp<exec::ArenaOp>();
-  if (!arena || exec::sizeBytes(cast<MemRefType>(buffer.getType())) !=
-                    exec::sizeBytes(arena.getResult().getType()))
+  if (!base.getDefiningOp<exec::ArenaOp>() && !given.contains(base))
+    return false;
+  if (exec::sizeBytes(cast<MemRefType>(buffer.getType())) !=
+      exec::sizeBytes(cast<MemRefType>(base.getType())))
     return false;
   SmallVector<Value> aliases = {base};
   while (!aliases.empty())
@@ -74,23 +105,25 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
 }
 
 /// Some collectives, waited for at once or later, may be in place.
-template <typename Op> static void moveInPlace(Op collective) {
+template <typename Op>
+static void moveInPlace(Op collective, const GivenUp &given) {
   if (!mayBeInPlace(collective.getKind().getValue()) ||
       collective.getSrc() == collective.getDst() ||
-      !diesAt(collective.getSrc(), collective))
+      !diesAt(collective.getSrc(), collective, given))
     return;
   if (exec::ArenaOp fresh = freshAt(collective.getDst(), collective))
     unify(collective.getSrc(), fresh);
 }
 
-static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
+static void workInPlace(exec::FuncOp function, SymbolTable &symbols,
+                        const GivenUp &givenUp) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
-      moveInPlace(collective);
+      moveInPlace(collective, givenUp);
       continue;
     }
     if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
-      moveInPlace(start);
+      moveInPlace(start, givenUp);
       continue;
     }
     if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
@@ -102,7 +135,7 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
                      return baseOf(other) == baseOf(input);
                    }) == 1;
       if (exec::ArenaOp fresh = freshAt(call.getDestination().get(), &op);
-          fresh && alone && diesAt(input, &op))
+          fresh && alone && diesAt(input, &op, givenUp))
         unify(input, fresh);
       continue;
     }
@@ -122,7 +155,7 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
       auto diesHere = [&](Value input) {
         return exec::sizeBytes(cast<MemRefType>(input.getType())) ==
                    exec::sizeBytes(fresh.getResult().getType()) &&
-               diesAt(input, &op);
+               diesAt(input, &op, givenUp);
       };
       auto mayShare = [&](unsigned i) { return mayShareBuffer(ops, i, o); };
       int64_t chosen =
@@ -137,8 +170,9 @@ namespace {
 struct WorkInPlace : kerf::impl::WorkInPlaceBase<WorkInPlace> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
+    GivenUp givenUp = findGivenUp(getOperation(), symbols);
     for (auto function : getOperation().getOps<exec::FuncOp>())
-      workInPlace(function, symbols);
+      workInPlace(function, symbols, givenUp);
   }
 };
 } // namespace

@@ -24,6 +24,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -274,30 +275,48 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
   if (orderOf(def).isCall(def))
     return {};
+  // What another function has made is in a slot, or its kernels' readers here
+  // compute it again of what is.
+  auto isRepeated = [&](Operation *maker) {
+    return functionOf(maker) != functionOf(def) && isHere(maker) &&
+           maker->getNumOperands() == 1 && movesOrCasts(maker) &&
+           !kept.count(rootOf(maker->getResult(0)));
+  };
   SmallVector<Value> inputs;
   for (Operation *op : orderOf(def).togetherWith(def))
     for (Value operand : op->getOperands()) {
-      Operation *maker = rootOf(operand).getDefiningOp();
+      Value root = rootOf(operand);
+      Operation *maker = root.getDefiningOp();
+      for (; maker && isRepeated(maker); maker = root.getDefiningOp())
+        root = rootOf(maker->getOperand(0));
       if (maker && !orderOf(def).isTogether(def, maker))
-        inputs.push_back(rootOf(operand));
+        inputs.push_back(root);
     }
   llvm::SetVector<Value> seen(inputs.begin(), inputs.end());
   inputs = seen.takeVector();
-  auto isLast = [&](Value value) {
+  std::function<bool(Value)> isLast = [&](Value value) {
+    Operation *maker = rootOf(value).getDefiningOp();
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return !isTerminator(user) && isHere(user) &&
-             (isView(user) ||
-              (functionOf(user) == functionOf(def) &&
-               llvm::all_of(
-                   orderOf(user).readTimesOf(rootOf(value).getDefiningOp(),
-                                             user),
-                   [&](int64_t read) { return kTicks * read <= time; })));
+      if (isTerminator(user) || !isHere(user))
+        return false;
+      if (isView(user))
+        return true;
+      // What is kept in a slot was read before where it was made.
+      if (functionOf(maker) != functionOf(def) &&
+          functionOf(user) == functionOf(maker))
+        return !isRepeated(user) || isLast(user->getResult(0));
+      return functionOf(user) == functionOf(def) &&
+             llvm::all_of(orderOf(user).readTimesOf(maker, user),
+                          [&](int64_t read) { return kTicks * read <= time; });
     });
   };
   auto diesHere = [&](Value root) {
     Operation *maker = root.getDefiningOp();
     return !isa<SourceOpInterface>(maker) && !isConstant(maker) &&
-           isHere(maker) && !kept.count(root) && heldBytes(root) == bytes &&
+           isHere(maker) &&
+           (functionOf(maker) == functionOf(def)
+                ? !kept.count(root) && heldBytes(root) == bytes
+                : kept.lookup(root).bytes == bytes) &&
            isLast(root) && llvm::all_of(aliases.lookup(root), isLast);
   };
   auto mayShare = [&](unsigned number) {
@@ -550,8 +569,13 @@ void StageMemory::addValue(Value value) {
         continue;
       --begin;
     } else if (isMaker && begin < last[which]) {
-      if (Value over = overwritten(def, begin, bytes))
+      if (Value over = overwritten(def, begin, bytes)) {
+        if (kept.count(over) || inSlots.contains(over)) {
+          inSlots.insert(value);
+          continue; // the slot is there anyway
+        }
         ++begin;
+      }
     }
     scratch(which, begin, end, bytes, isGradient);
   }

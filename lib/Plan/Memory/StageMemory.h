@@ -181,6 +181,7 @@ private:
   /// Roots of values in slots, and the last function of the stage that reads
   /// them.
   llvm::DenseMap<mlir::Value, Kept> kept;
+  llvm::DenseSet<mlir::Value> inSlots;       ///< written over what was kept
   mutable llvm::DenseSet<mlir::Value> given; ///< written over
   std::vector<std::vector<Buffer>> buffers;  ///< by function
   std::vector<ArenaBuffer> slots;            ///< live at times of StageRuns
