@@ -255,6 +255,10 @@ bool StageMemory::readsInOrder(Operation *def, Value input) const {
   while (!stack.empty()) {
     auto [op, isMoved] = stack.pop_back_val();
     isMoved |= readsElsewhere(op) || (movesOrCasts(op) && !isFloatCast(op));
+    // A row is read before any of its elements is written: what is made of all
+    // of it may be repeated along it.
+    if (classOf(op) == CostClass::Row && !readsElsewhere(op))
+      isMoved = false;
     if (!seen[isMoved].insert(op).second)
       continue;
     for (Value operand : op->getOperands()) {
