@@ -217,6 +217,25 @@ private:
                              builder.getFloatAttr(type.getElementType(), 0));
   }
 
+  /// A product that is not padded reads what others read padded, where that is
+  /// made: a second copy without the additional elements would be as large.
+  void readWide(nn::MatmulOp op) {
+    int64_t size = lastSize(op.getLhs());
+    Value wide =
+        isWide(op.getLhs(), size) ? zeroBehind(op.getLhs(), size) : Value();
+    if (wide)
+      op.getLhsMutable().set(sliced(wide, typeOf(op.getLhs()), op));
+  }
+
+  /// The first elements of `wide` that are a tensor of `type`.
+  Value sliced(Value wide, RankedTensorType type, nn::MatmulOp op) {
+    SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+    return nn::SliceOp::create(builder, from(op.getOperation()), type, wide,
+                               builder.getDenseI64ArrayAttr(starts),
+                               builder.getDenseI64ArrayAttr(type.getShape()),
+                               builder.getDenseI64ArrayAttr(strides));
+  }
+
   void pad(nn::MatmulOp op) {
     RankedTensorType type = typeOf(op.getResult());
     bool lhsTransposed = op.getTransposeLhs(),
@@ -244,8 +263,13 @@ private:
     bool padK = odd(k) && (!lhsTransposed || rhsTransposed);
     bool padM = odd(m) && lhsTransposed;
     bool grows = padN || padM;
-    if (!(grows || padK) || (grows && !stored && !widened))
+    if (!(grows || padK))
       return;
+    if (grows && !stored && !widened) {
+      if (padM)
+        readWide(op);
+      return;
+    }
     Value left = operand(op.getLhs(), lhsTransposed ? padK : false,
                          lhsTransposed ? padM : padK);
     Value right = left ? operand(op.getRhs(), rhsTransposed ? padN : padK,
@@ -276,13 +300,7 @@ private:
       product.setType(typeOf(widened->getResult(0)).clone(shape));
       replaced = widened;
     }
-    RankedTensorType kept = typeOf(replaced->getResult(0));
-    SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
-    Value slice =
-        nn::SliceOp::create(builder, from(op.getOperation()), kept, product,
-                            builder.getDenseI64ArrayAttr(starts),
-                            builder.getDenseI64ArrayAttr(kept.getShape()),
-                            builder.getDenseI64ArrayAttr(strides));
+    Value slice = sliced(product, typeOf(replaced->getResult(0)), op);
     if (!padM) {
       slices.insert(slice);
       known[slice] = product;
