@@ -435,33 +435,6 @@ bool StepPlanner::isLate() const {
          asItIs().elapsed() - firstRejection >= maxSeconds();
 }
 
-std::vector<CandidateSummary> StepPlanner::endings() const {
-  std::vector<CandidateSummary> all = summaries();
-  for (CandidateSummary &summary : all)
-    if (auto bytes = laidOut.find(nameOf(summary)); bytes != laidOut.end()) {
-      summary.reason = kLaidOutAbove;
-      summary.peakMemoryBytes = bytes->second;
-    }
-  return all;
-}
-
-std::string StepPlanner::refusal() const {
-  return (asItIs().isStopped() ? "planning was ended before there was a plan"
-                               : "no plan was found") +
-         std::string(" that fits in memory: the smallest that was laid out, ") +
-         leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
-         " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
-         candidateNotes(endings()) +
-         (asItIs().isStopped()
-              ? ""
-              : holdsLessNote(options, asItIs().hasMoreMicroBatches(),
-                              /*isProven=*/false)) +
-         (isCutShort() && !asItIs().isStopped()
-              ? "\nnote: the search ended at its time: there may be a plan "
-                "that a longer option deadline finds"
-              : "");
-}
-
 bool StepPlanner::isCutShort() const {
   // Candidates have shares of the deadline: the last may end well before it.
   return !unsearched.empty() ||

@@ -92,7 +92,8 @@ exec.func @in_place(%x: memref<4x4xf32>, %y: memref<4x4xf32>, %z: memref<4x4xf32
 // What a stage's function is given in a slot is overwritten where nothing behind it reads the slot (a sum over
 // micro-batches, in front of the update), but not an input of the caller, nor what is read once more or sent.
 // CHECK-LABEL: exec.func @stage0_update(
-// CHECK-SAME: %[[SUM:[a-z0-9]+]]: memref<4xf32>, %[[GIVEN:[a-z0-9]+]]: memref<4xf32> {kerf.name = "x"}, %[[SENT:[a-z0-9]+]]: memref<4xf32>, %[[AGAIN:[a-z0-9]+]]: memref<4xf32>,
+// CHECK-SAME: %[[SUM:[a-z0-9]+]]: memref<4xf32>, %[[GIVEN:[a-z0-9]+]]: memref<4xf32> {kerf.name = "x"},
+// CHECK-SAME: %[[SENT:[a-z0-9]+]]: memref<4xf32>, %[[AGAIN:[a-z0-9]+]]: memref<4xf32>,
 // CHECK: exec.collective 0 all_reduce sum ["dp"] %[[SUM]] -> %[[SUM]]
 // CHECK: exec.collective 1 all_reduce sum ["dp"] %[[GIVEN]] -> %[[B:.*]] bytes
 // CHECK: exec.collective 2 all_reduce sum ["dp"] %[[SENT]] -> %[[C:.*]] bytes
