@@ -78,8 +78,8 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
                            << ", expected a #dist.sharding";
   MeshAttr mesh = getMesh(op);
   if (!mesh)
-    return op->emitError() << what << " has a sharding but the module has no "
-                           << "dist.mesh";
+    return op->emitError() << what
+                           << " has a sharding but the module has no dist.mesh";
   auto layout = sharding.toLayout(mesh.toMesh());
   if (!layout)
     return op->emitError() << what << ": " << toString(layout.takeError());
