@@ -6,6 +6,10 @@
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Dist/Entry.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
 namespace kerf::autodiff {
 #define GEN_PASS_DEF_AUTODIFFPASS
 #define GEN_PASS_DEF_LOWERPRECISION
@@ -111,6 +115,10 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     o.optimizer = *optimizerSpec;
     o.trainable.assign(trainable.begin(), trainable.end());
     o.frozen.assign(frozen.begin(), frozen.end());
+    if (!std::isfinite(clipNorm) || clipNorm < 0)
+      return emitError(getOperation().getLoc(), "clip-norm: ")
+             << llvm::formatv("{0}", double(clipNorm)).str()
+             << ", expected a number that is at least 0";
     if (clipNorm > 0)
       o.clipNorm = clipNorm;
     o.skipNonFinite = skipNonFinite;
@@ -123,6 +131,12 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
                << gradientDtype << "', expected f32, bf16 or f16";
       o.gradientDtype = *sent;
     }
+    for (auto [name, value] :
+         {std::pair("micro-batches", int64_t(microBatches)),
+          std::pair("data-parallel", int64_t(dataParallel))})
+      if (value < 1)
+        return emitError(getOperation().getLoc(), name)
+               << ": " << value << ", expected at least 1";
     o.microBatches = microBatches;
     o.dataParallel = dataParallel;
     return success();

@@ -36,6 +36,15 @@ struct BucketCollectives
   using BucketCollectivesBase::BucketCollectivesBase;
 
   void runOnOperation() override {
+    for (auto [name, value] :
+         {std::pair("max-bytes", int64_t(maxBytes)),
+          std::pair("gradient-bytes", int64_t(gradientBytes)),
+          std::pair("packed-bytes", int64_t(packedBytes))})
+      if (value < 0) {
+        emitError(getOperation().getLoc(), name)
+            << ": " << value << ", expected at least 0";
+        return signalPassFailure();
+      }
     if (getOperation().isExternal())
       return;
     Block &block = getOperation().getBody().front();

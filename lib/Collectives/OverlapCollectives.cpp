@@ -28,6 +28,11 @@ struct OverlapCollectives
   using OverlapCollectivesBase::OverlapCollectivesBase;
 
   void runOnOperation() override {
+    if (maxStarted < 1) {
+      emitError(getOperation().getLoc(), "max-started: ")
+          << int64_t(maxStarted) << ", expected at least 1";
+      return signalPassFailure();
+    }
     if (getOperation().isExternal())
       return;
     Block &block = getOperation().getBody().front();

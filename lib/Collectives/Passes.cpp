@@ -14,7 +14,8 @@ void kerf::buildCollectivesPipeline(OpPassManager &passes,
   passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
   passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
   passes.addNestedPass<func::FuncOp>(dist::createMergeEqualOps());
-  if (options.bucketBytes > 0 || options.gradientBytes > 0) {
+  // A negative number is an error of the pass.
+  if (options.bucketBytes != 0 || options.gradientBytes != 0) {
     BucketCollectivesOptions bucket;
     bucket.maxBytes = options.bucketBytes;
     bucket.gradientBytes = options.gradientBytes;

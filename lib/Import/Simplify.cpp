@@ -13,6 +13,9 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
 
 namespace kerf {
 #define GEN_PASS_DEF_SIMPLIFYIMPORT
@@ -63,6 +66,12 @@ struct RecogniseAttention
     : kerf::impl::RecogniseAttentionBase<RecogniseAttention> {
   using RecogniseAttentionBase::RecogniseAttentionBase;
   void runOnOperation() override {
+    if (!std::isfinite(lowest) || lowest >= 0) {
+      emitError(getOperation().getLoc(), "lowest: ")
+          << llvm::formatv("{0}", double(lowest)).str()
+          << ", expected a number below 0";
+      return signalPassFailure();
+    }
     nn::AttentionForms forms;
     forms.wide = wide;
     forms.training = training;

@@ -31,7 +31,7 @@ Outcome Compilation::runPackage(StringRef path, ArrayRef<Further> further,
   package.cuda = options.cuda;
   package.ptxas = options.ptxas;
   package.hostKernels = options.hostKernels;
-  package.precision = autodiff::toString(options.precision).str();
+  package.precision = options.precision;
   package.kernelDumpDir = options.kernelDumpDir;
   package.inPlace = options.weightsInPlace;
   PackageRun run;

@@ -114,7 +114,7 @@ LogicalResult WritePackage::generate(ModuleOp module,
     code.ptxVersion = kPtxVersion;
     code.ptxArch = kPtxArch;
     code.hostKernels = hostKernels;
-    contents.precision = precision;
+    contents.precision = autodiff::toString(precision).str();
     for (Cubin &cubin : kernels->cubins)
       code.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
   }

@@ -6,6 +6,7 @@
 #ifndef KERF_PIPELINES_PASSES_H
 #define KERF_PIPELINES_PASSES_H
 
+#include "kerf/Autodiff/Precision.h"
 #include "kerf/Lower/ObjectCache.h"
 
 #include "mlir/IR/BuiltinOps.h"

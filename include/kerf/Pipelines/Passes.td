@@ -18,7 +18,7 @@ def WritePackage : Pass<"kerf-write-package", "::mlir::ModuleOp"> {
     the same bytes.
 
     Errors: an `output` that is there and no package, a plan that cannot be read
-    or is none, an unknown `cpu`, files of weights that cannot be read.
+    or is none, an unknown `cpu` or `precision`, files of weights that cannot be read.
   }];
   let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
   let options = [
@@ -32,8 +32,12 @@ def WritePackage : Pass<"kerf-write-package", "::mlir::ModuleOp"> {
            "With GPUs: path of ptxas; empty: no cubins">,
     Option<"hostKernels", "host-kernels", "bool", "false",
            "With GPUs: each kernel for the CPU, too">,
-    Option<"precision", "precision", "std::string", "\"f32\"",
-           "With GPUs: of products, f32, tf32, bf16 or f16">,
+    Option<"precision", "precision", "::kerf::autodiff::Precision", "::kerf::autodiff::Precision::F32",
+           "With GPUs: how products are computed", [{::llvm::cl::values(
+             clEnumValN(::kerf::autodiff::Precision::F32, "f32", "float32"),
+             clEnumValN(::kerf::autodiff::Precision::TF32, "tf32", "float32, rounded to 10 bits"),
+             clEnumValN(::kerf::autodiff::Precision::BF16, "bf16", "bfloat16"),
+             clEnumValN(::kerf::autodiff::Precision::F16, "f16", "float16"))}]>,
     Option<"kernelDumpDir", "kernel-dump-dir", "std::string", "",
            "With GPUs: write gpu.funcs, LLVM IR and PTX of kernels here">,
     Option<"inPlace", "in-place", "bool", "false",
