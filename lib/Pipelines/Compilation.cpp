@@ -57,6 +57,16 @@ Compilation::Compilation(CompilationOptions options)
 
 Compilation::~Compilation() = default;
 
+static exec::Device deviceOf(const CompilationOptions &options) {
+  return options.cuda ? exec::Device::Cuda : exec::Device::Cpu;
+}
+
+/// What can be done on the devices for which is compiled.
+static exec::TargetAttr targetOf(const CompilationOptions &options,
+                                 MLIRContext *context) {
+  return exec::TargetAttr::get(context, deviceOf(options));
+}
+
 using Step = Outcome (Compilation::*)();
 static constexpr std::pair<StringRef, Step> kPhases[] = {
     {"import", &Compilation::runImport},
@@ -185,6 +195,15 @@ Outcome Compilation::runResume() {
                                   options.model + ": cannot be read as IR")
                            : Outcome::WrongUsage;
   }
+  // IR that was lowered has a target; before that it may name one.
+  exec::Device device = exec::TargetAttr::of(module.get()).getDevice();
+  if ((resume.phase == "lower" ||
+       module->getOperation()->hasAttr(exec::TargetAttr::kName)) &&
+      device != deviceOf(options))
+    return fail(Outcome::WrongUsage,
+                options.model + ": it is for " + exec::stringifyDevice(device) +
+                    ", option devices is for " +
+                    exec::stringifyDevice(deviceOf(options)));
   if (resume.plan) {
     planJson = *resume.plan->getAsObject();
     dist::MeshAttr mesh = dist::getMesh(module.get());
@@ -246,7 +265,9 @@ Outcome Compilation::runImport() {
            .wasInterrupted())
     report.notes.push_back("option fused-attention: the model has no attention "
                            "that is one call");
-  if (outcome == Outcome::Fine && options.cuda) {
+  // Lowering refuses them, too; here it is said before anything is planned.
+  if (outcome == Outcome::Fine &&
+      !targetOf(options, context.get()).getRunsLoops()) {
     std::string node;
     module->walk([&](nn::LoopOp loop) { node = modelNode(loop.getLoc()); });
     if (!node.empty())
@@ -310,9 +331,7 @@ static void keepNamesOfArguments(llvm::StringMap<int64_t> &dims,
 }
 
 Outcome Compilation::runPlan() {
-  auto target = exec::TargetAttr::get(module->getContext(),
-                                      options.cuda ? exec::Device::Cuda
-                                                   : exec::Device::Cpu);
+  exec::TargetAttr target = targetOf(options, context.get());
   options.plan.memoryBound = target.getMemoryBound();
   options.plan.fixedEpilogue =
       target.getEpilogue() == exec::EpilogueForm::Fixed;

@@ -28,7 +28,6 @@ Outcome Compilation::runPackage(StringRef path, ArrayRef<Further> further,
   package.output = path.str();
   package.plan = planPath(options, path);
   package.cpu = options.targetCpu;
-  package.cuda = options.cuda;
   package.ptxas = options.ptxas;
   package.hostKernels = options.hostKernels;
   package.precision = options.precision;

@@ -101,7 +101,10 @@ LogicalResult WritePackage::generate(ModuleOp module,
                                      const llvm::json::Object *plan,
                                      PackageRun &run,
                                      PackageContents &contents) {
-  if (cuda) {
+  // The target for which the module was lowered.
+  bool isForGpus =
+      exec::TargetAttr::of(module).getDevice() == exec::Device::Cuda;
+  if (isForGpus) {
     GpuOptions gpu;
     gpu.ptxas = ptxas;
     gpu.dumpDir = kernelDumpDir;
@@ -121,7 +124,7 @@ LogicalResult WritePackage::generate(ModuleOp module,
   CodegenOptions codegen;
   codegen.cpu = cpu;
   codegen.cache = run.cache;
-  codegen.kernels = !cuda || hostKernels;
+  codegen.kernels = !isForGpus || hostKernels;
   FailureOr<Program> program = compileProgram(module, codegen);
   if (failed(program))
     return failure();

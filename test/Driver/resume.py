@@ -132,6 +132,9 @@ expect_error(checks, "planned training", ["compile", mlir, "--from=partition", "
 other = next((out / "bert-ir").glob("*-partition.mlir"))
 expect_error(checks, "another plan", ["compile", other, "--from=partition", "--plan", out / "gpt2-ir/plan.json", "-o", out / "x.kerf"], 2,
              ["its mesh is of 3 devices, the plan's of 4"])
+lowered = next((out / "gpt2-ir").glob("*-lower.mlir"))
+expect_error(checks, "another device", ["compile", lowered, "--from=lower", "--devices=cuda:0-3", "-o", out / "x.kerf"], 2,
+             ["it is for cpu, ", "devices is for cuda"])
 wrong = kerf("compile", mlir, "--from=plan", "-o", out / "x.kerf")
 checks.expect("a short message", wrong.returncode == 2 and "not what plan gives" in wrong.stderr and
               len(wrong.stderr.splitlines()) <= 10 and "see current operation" not in wrong.stderr, wrong.stderr)

@@ -4,6 +4,10 @@
 // RUN: kerf-opt %s --kerf-write-package="output=%t.kerf cpu=x86-64-v2" | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MANIFEST --input-file=%t.kerf/manifest.json
 // RUN: kerf-run %t.kerf --input=x=1 | FileCheck %s --check-prefix=RESULT
+// The module says for which device it was lowered.
+// RUN: sed 's/{exec.mesh/{exec.target = #exec.target<cuda>, exec.mesh/' %s > %t.cuda.mlir
+// RUN: kerf-opt %t.cuda.mlir --kerf-write-package="output=%t.cuda.kerf cpu=x86-64-v2 precision=bf16" -o %t.same
+// RUN: FileCheck %s --check-prefix=CUDA --input-file=%t.cuda.kerf/manifest.json
 // The folder is replaced, if it is a package.
 // RUN: kerf-opt %s --kerf-write-package="output=%t.kerf" -o %t.same
 // RUN: mkdir %t.folder
@@ -16,6 +20,8 @@
 // RUN: not ls %t.none.kerf
 
 // MANIFEST: "x86-64-v2"
+// CUDA-DAG: "device": "cuda"
+// CUDA-DAG: "precision": "bf16"
 // RESULT: y: f32 4, min 2.71828, max 2.71828
 // TAKEN: error: {{.*}}.folder: exists and is not a package
 // NOWHERE: error: option output is missing, the folder to write

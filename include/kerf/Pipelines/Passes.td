@@ -7,10 +7,10 @@ include "mlir/Pass/PassBase.td"
 def WritePackage : Pass<"kerf-write-package", "::mlir::ModuleOp"> {
   let summary = "compiles a lowered module and writes a package";
   let description = [{
-    The last phase: `exec.func`s and kernels become native code, of GPUs as well
-    where they are asked for, and the module becomes the folder that
-    docs/Package.md describes, with its weights. The module keeps its ops;
-    kernels for GPUs get their attribute `cuda`.
+    The last phase: `exec.func`s and kernels become native code, and the module
+    becomes the folder that docs/Package.md describes, with its weights. Where
+    the module's `exec.target` is of GPUs, kernels become code of theirs. The
+    module keeps its ops; kernels for GPUs get their attribute `cuda`.
 
     `plan` is the plan.json (kerf.plan/1) that the module was made by. It is
     copied into the package, and the memory that it says each device needs is
@@ -27,7 +27,6 @@ def WritePackage : Pass<"kerf-write-package", "::mlir::ModuleOp"> {
            "plan.json of the module; empty: the package has none">,
     Option<"cpu", "cpu", "std::string", "\"host\"",
            "CPU to compile for, as LLVM names it">,
-    Option<"cuda", "cuda", "bool", "false", "For CUDA GPUs">,
     Option<"ptxas", "ptxas", "std::string", "",
            "With GPUs: path of ptxas; empty: no cubins">,
     Option<"hostKernels", "host-kernels", "bool", "false",
