@@ -13,13 +13,11 @@ static Cudnn load() {
       "convolutions on a GPU need cuDNN 9");
   table.path = library.path;
 #define KERF_CUDNN_LOAD(member, name, arguments)                               \
-  table.member = reinterpret_cast<dnn::member##Fn>(library.require(#name));
+  library.require(table.member, #name);
   KERF_CUDNN_FUNCTIONS(KERF_CUDNN_LOAD)
 #undef KERF_CUDNN_LOAD
-  table.getVersion =
-      reinterpret_cast<size_t (*)()>(library.symbol("cudnnGetVersion"));
-  table.getErrorString = reinterpret_cast<const char *(*)(dnn::Status)>(
-      library.symbol("cudnnGetErrorString"));
+  library.find(table.getVersion, "cudnnGetVersion");
+  library.find(table.getErrorString, "cudnnGetErrorString");
   return table;
 }
 
@@ -30,8 +28,6 @@ const Cudnn &Cudnn::get() {
 
 void Cudnn::check(dnn::Status status, const char *what) const {
   if (status != dnn::Success)
-    throw Error(KERF_PROGRAM_FAILURE,
-                cat("cuDNN: ", what, " failed: ",
-                    getErrorString ? getErrorString(status) : "status ",
-                    getErrorString ? "" : std::to_string(status)));
+    failCall("cuDNN", what, status,
+             getErrorString ? getErrorString(status) : nullptr);
 }

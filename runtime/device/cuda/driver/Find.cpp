@@ -182,3 +182,10 @@ void *OpenedLibrary::require(const char *name, const char *needs) const {
                 cat(what, " at ", path, " has no ", name, needs));
   return found;
 }
+
+void kerf::rt::failCall(const char *library, const char *what, int status,
+                        const char *text) {
+  throw Error(KERF_PROGRAM_FAILURE,
+              cat(library, ": ", what, " failed: ", text ? text : "status ",
+                  text ? "" : std::to_string(status)));
+}

@@ -40,6 +40,16 @@ struct OpenedLibrary {
   /// Throws KERF_UNSUPPORTED_HOST if the library has no such function; `needs`
   /// is added to the message.
   void *require(const char *name, const char *needs = "") const;
+  /// Sets a member of a table of functions: null if the library has none.
+  template <typename Function>
+  void find(Function *&member, const char *name) const {
+    member = reinterpret_cast<Function *>(symbol(name));
+  }
+  /// Sets a member of a table of functions, or throws as above.
+  template <typename Function>
+  void require(Function *&member, const char *name) const {
+    member = reinterpret_cast<Function *>(require(name));
+  }
 };
 
 /// All files and names that would be tried, in order.
@@ -48,6 +58,11 @@ OpenedLibrary openLibrary(const LibrarySearch &search);
 /// The same; throws KERF_UNSUPPORTED_HOST where it is not there. `use`: what
 /// needs it, "several GPUs need NCCL".
 OpenedLibrary requireLibrary(const LibrarySearch &search, const char *use);
+
+/// Throws KERF_PROGRAM_FAILURE: a library's function did not do `what`. `text`
+/// is what the library says of the status; null: it does not say.
+[[noreturn]] void failCall(const char *library, const char *what, int status,
+                           const char *text);
 
 /// The site-packages folders that are looked at, in order.
 std::vector<std::string> sitePackages();

@@ -15,13 +15,11 @@ static CublasLt load() {
       requireLibrary(search, "matrix products on a GPU need cuBLASLt");
   table.path = library.path;
 #define KERF_CUBLASLT_LOAD(member, name, arguments)                            \
-  table.member = reinterpret_cast<lt::member##Fn>(library.require(#name));
+  library.require(table.member, #name);
   KERF_CUBLASLT_FUNCTIONS(KERF_CUBLASLT_LOAD)
 #undef KERF_CUBLASLT_LOAD
-  table.getVersion =
-      reinterpret_cast<size_t (*)()>(library.symbol("cublasLtGetVersion"));
-  table.getStatusString = reinterpret_cast<const char *(*)(lt::Status)>(
-      library.symbol("cublasLtGetStatusString"));
+  library.find(table.getVersion, "cublasLtGetVersion");
+  library.find(table.getStatusString, "cublasLtGetStatusString");
   return table;
 }
 
@@ -32,8 +30,6 @@ const CublasLt &CublasLt::get() {
 
 void CublasLt::check(lt::Status status, const char *what) const {
   if (status != lt::Success)
-    throw Error(KERF_PROGRAM_FAILURE,
-                cat("cuBLASLt: ", what, " failed: ",
-                    getStatusString ? getStatusString(status) : "status ",
-                    getStatusString ? "" : std::to_string(status)));
+    failCall("cuBLASLt", what, status,
+             getStatusString ? getStatusString(status) : nullptr);
 }
