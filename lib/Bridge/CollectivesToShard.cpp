@@ -65,7 +65,7 @@ public:
       return op->emitError("is only started, which shard cannot say");
     if (failed(readAxes(op, collective.getGroup())))
       return failure();
-    CollectiveArguments arguments = CollectiveArguments::of(op);
+    CollectiveArguments arguments = collective.getArguments();
     CollectiveKind kind = collective.getKind();
     int64_t cut = arguments.cutDim(kind), joined = arguments.joinedDim(kind);
     if ((cut >= 0 && failed(checkParts(op, cut, true))) ||

@@ -111,7 +111,7 @@ struct Group {
 double element(CollectiveOpInterface op, const Group &group,
                ArrayRef<int64_t> result, Index index) {
   CollectiveKind kind = op.getKind();
-  CollectiveArguments arguments = CollectiveArguments::of(op);
+  CollectiveArguments arguments = op.getArguments();
   size_t from = group.position;
   if (joins(kind)) {
     int64_t dim = arguments.joinedDim(kind);

@@ -338,7 +338,7 @@ Value kerf::emitCollective(OpBuilder &builder, Operation *op, int64_t index,
   // In a function of several phases ops have a phase of their own.
   dist::Phase phase =
       collective.getOwnPhase().value_or(dist::getPhase(op->getParentOp()));
-  auto arguments = dist::CollectiveArguments::of(op);
+  dist::CollectiveArguments arguments = collective.getArguments();
   auto create = [&](auto type, auto... event) {
     using Op = typename decltype(type)::type;
     return Op::create(

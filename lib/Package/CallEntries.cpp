@@ -105,7 +105,8 @@ static void setAttributes(json::Object &entry,
   for (StringAttr key : call->getName().getAttributeNames()) {
     StringRef name = key.getValue();
     Attribute attribute = call->getAttr(key);
-    if (!attribute || name == "index") // the entry's place
+    // The index is the entry's place in the list.
+    if (!attribute || key == call.getIndexAttrName())
       continue;
     llvm::TypeSwitch<Attribute>(attribute)
         .Case<IntegerAttr>([&](auto number) { entry[name] = number.getInt(); })
@@ -189,8 +190,9 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
 template <typename Op> static json::Object describe(Op op) {
   MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
   json::Object entry = dist::collectiveEntry(
-      op, op.getKind().getValue(), op.getAxes(), src, dst,
-      exec::groupSize(op, op.getAxes()), exec::dtypeName(src.getElementType()));
+      op.getKind().getValue(), dist::CollectiveArguments::of(op), op.getAxes(),
+      src, dst, exec::groupSize(op, op.getAxes()),
+      exec::dtypeName(src.getElementType()));
   entry["group_bytes"] = number(op.getGroupBytes());
   entry["node"] = op.getNode();
   entry["tensor"] = op.getNode();

@@ -10,6 +10,9 @@
 using namespace mlir;
 using namespace kerf::ranks;
 
+/// On reads of buffers: a number that makes each differ from all others.
+static constexpr llvm::StringLiteral kReadNumber = "read";
+
 LLVM::CallOp Calls::callRuntime(OpBuilder &builder, Location loc,
                                 StringRef name, Type result,
                                 ValueRange operands) {
@@ -67,7 +70,7 @@ func::CallOp Calls::call(OpBuilder &builder, Location loc, StringRef name,
 Value Calls::readBuffer(OpBuilder &builder, Location loc, Value tensor) {
   auto read = bufferization::ToBufferOp::create(
       builder, loc, bufferType(typeOf(tensor)), tensor, /*read_only=*/true);
-  read->setAttr("read", builder.getI64IntegerAttr(numReads++));
+  read->setAttr(kReadNumber, builder.getI64IntegerAttr(numReads++));
   return read;
 }
 

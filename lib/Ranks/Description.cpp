@@ -105,8 +105,7 @@ FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
       return failure();
     name = *any;
   } else {
-    ReductionKind reduction =
-        op->getAttrOfType<dist::ReductionAttr>("reduction").getValue();
+    ReductionKind reduction = op.getArguments().reduction.getValue();
     name = reducedName(source.getElementType(), reduction);
     if (name.empty())
       return op->emitOpError("reduces ")
@@ -117,7 +116,7 @@ FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
   int64_t groupSize =
       dist::numShards(llvm::cantFail(dist::toAxisList(op.getGroup(), mesh)));
   json::Object entry =
-      dist::collectiveEntry(op, kind, op.getGroup(), source,
+      dist::collectiveEntry(kind, op.getArguments(), op.getGroup(), source,
                             op.getResultTensorType(), groupSize, name);
   entry["group_bytes"] = op.getGroupBytes(groupSize);
   entry["node"] = modelNode(op.getLoc());

@@ -12,6 +12,7 @@
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Passes.h"
+#include "kerf/NN/NN.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/Register.h"
@@ -55,11 +56,8 @@ static void addCosts(mlir::ModuleOp module, Measurement &result) {
 /// Writes a file of ones that is long enough to stand in for all weights.
 static void storeWeights(mlir::ModuleOp module, const std::string &path) {
   int64_t bytes = 0;
-  module.walk([&](mlir::Operation *op) {
-    if (auto source = llvm::dyn_cast<SourceOpInterface>(op))
-      if (source.isParameter())
-        bytes = std::max(
-            bytes, op->getAttrOfType<mlir::IntegerAttr>("length").getInt());
+  module.walk([&](nn::WeightOp weight) {
+    bytes = std::max(bytes, static_cast<int64_t>(weight.getLength()));
   });
   if (bytes == 0)
     return;

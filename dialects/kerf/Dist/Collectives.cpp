@@ -106,15 +106,6 @@ static LogicalResult verifyPairs(Operation *op, ArrayRef<int64_t> pairs,
   return success();
 }
 
-CollectiveArguments CollectiveArguments::of(Operation *op) {
-  return {op->getAttrOfType<ReductionAttr>("reduction"),
-          op->getAttrOfType<IntegerAttr>("dim"),
-          op->getAttrOfType<IntegerAttr>("split"),
-          op->getAttrOfType<IntegerAttr>("concat"),
-          op->getAttrOfType<IntegerAttr>("root"),
-          op->getAttrOfType<DenseI64ArrayAttr>("pairs")};
-}
-
 int64_t CollectiveArguments::cutDim(CollectiveKind kind) const {
   IntegerAttr attribute = hasTwoDims(kind) ? split : dim;
   return cuts(kind) && attribute ? attribute.getInt() : -1;
@@ -154,7 +145,7 @@ LogicalResult dist::verifyCollective(Operation *op) {
   auto size = verifyAxes(op, collective.getGroup(), /*time=*/false); // C1
   if (failed(size))
     return failure();
-  CollectiveArguments arguments = CollectiveArguments::of(op); // C2
+  CollectiveArguments arguments = collective.getArguments(); // C2
   std::pair<StringRef, IntegerAttr> dims[] = {{"dim", arguments.dim},
                                               {"split", arguments.split},
                                               {"concat", arguments.concat}};
@@ -234,7 +225,7 @@ LogicalResult UnpackOp::verify() {
 static int64_t partBytes(CollectiveOpInterface op) {
   RankedTensorType source = op.getSourceType();
   int64_t bytes = sizeBytes(source);
-  int64_t cut = CollectiveArguments::of(op).cutDim(op.getKind());
+  int64_t cut = op.getArguments().cutDim(op.getKind());
   if (cut < 0)
     return bytes;
   return bytes / std::max<int64_t>(source.getDimSize(cut), 1) *
@@ -243,7 +234,7 @@ static int64_t partBytes(CollectiveOpInterface op) {
 
 static __int128 wideBufferBytes(CollectiveOpInterface op, int64_t n) {
   int64_t moved = 0;
-  if (DenseI64ArrayAttr attribute = CollectiveArguments::of(op).pairs) {
+  if (DenseI64ArrayAttr attribute = op.getArguments().pairs) {
     ArrayRef<int64_t> pairs = attribute;
     for (size_t i = 0; i < pairs.size(); i += 2)
       moved += pairs[i] != pairs[i + 1];

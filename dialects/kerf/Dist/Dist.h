@@ -154,13 +154,39 @@ struct CollectiveArguments {
   mlir::IntegerAttr dim, split, concat, root;
   mlir::DenseI64ArrayAttr pairs;
 
-  /// Of a collective of this dialect or of `exec`.
-  static CollectiveArguments of(mlir::Operation *op);
+  /// What the typed op has: a collective of this dialect or of `exec`. Of a
+  /// CollectiveOpInterface, ask getArguments().
+  template <typename Op> static CollectiveArguments of(Op op);
   /// The dimension of which the result is a part, and the dimension of which
   /// the operand is a part; -1: none.
   int64_t cutDim(CollectiveKind kind) const;
   int64_t joinedDim(CollectiveKind kind) const;
 };
+
+namespace detail {
+/// The attribute that the op's accessor of this name gives; null for an op that
+/// has no such attribute.
+#define KERF_COLLECTIVE_ARGUMENT(Type, accessor)                               \
+  template <typename Op>                                                       \
+  auto accessor(Op op, int) -> decltype(op.accessor()) {                       \
+    return op.accessor();                                                      \
+  }                                                                            \
+  template <typename Op> Type accessor(Op, long) { return {}; }
+KERF_COLLECTIVE_ARGUMENT(ReductionAttr, getReductionAttr)
+KERF_COLLECTIVE_ARGUMENT(mlir::IntegerAttr, getDimAttr)
+KERF_COLLECTIVE_ARGUMENT(mlir::IntegerAttr, getSplitAttr)
+KERF_COLLECTIVE_ARGUMENT(mlir::IntegerAttr, getConcatAttr)
+KERF_COLLECTIVE_ARGUMENT(mlir::IntegerAttr, getRootAttr)
+KERF_COLLECTIVE_ARGUMENT(mlir::DenseI64ArrayAttr, getPairsAttr)
+#undef KERF_COLLECTIVE_ARGUMENT
+} // namespace detail
+
+template <typename Op> CollectiveArguments CollectiveArguments::of(Op op) {
+  (void)Op::getOperationName(); // an interface would seem to have none of them
+  return {detail::getReductionAttr(op, 0), detail::getDimAttr(op, 0),
+          detail::getSplitAttr(op, 0),     detail::getConcatAttr(op, 0),
+          detail::getRootAttr(op, 0),      detail::getPairsAttr(op, 0)};
+}
 
 /// Creates the op of a kind.
 mlir::Value createCollective(mlir::OpBuilder &builder, mlir::Location loc,

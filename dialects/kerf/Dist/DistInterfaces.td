@@ -20,6 +20,10 @@ def Dist_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"The group, major to minor.", "::kerf::dist::AxesAttr", "getGroup", (ins), [{}], [{
         return $_op.getAxes();
       }]>,
+    InterfaceMethod<"Its arguments besides the group; which it has depends on its kind.",
+      "::kerf::dist::CollectiveArguments", "getArguments", (ins), [{}], [{
+        return ::kerf::dist::CollectiveArguments::of($_op);
+      }]>,
     InterfaceMethod<"Local tensor that a rank contributes.", "::mlir::RankedTensorType", "getSourceType", (ins), [{}], [{
         return ::llvm::cast<::mlir::RankedTensorType>($_op.getOperation()->getOperand(0).getType());
       }]>,

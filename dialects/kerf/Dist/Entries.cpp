@@ -93,11 +93,11 @@ void kerf::dist::setSharding(json::Object &entry, ShardingAttr sharding,
     entry["blocks"] = json::Array(sharding.getBlocks());
 }
 
-json::Object kerf::dist::collectiveEntry(Operation *op, CollectiveKind kind,
+json::Object kerf::dist::collectiveEntry(CollectiveKind kind,
+                                         const CollectiveArguments &arguments,
                                          AxesAttr axes, ShapedType source,
                                          ShapedType result, int64_t groupSize,
                                          StringRef dtype) {
-  CollectiveArguments arguments = CollectiveArguments::of(op);
   json::Object entry{{"kind", StringRef(collectiveName(kind))},
                      {"dtype", dtype.str()},
                      {"axes", axesEntry(axes)},

@@ -27,9 +27,10 @@ llvm::json::Array axesEntry(AxesAttr axes);
 void setSharding(llvm::json::Object &entry, ShardingAttr sharding,
                  int64_t rank);
 
-/// What kind of collective `op` is and what it is given; `op` is one of this
-/// dialect or of exec. Without its bytes and names.
-llvm::json::Object collectiveEntry(mlir::Operation *op, CollectiveKind kind,
+/// What kind of collective an op of this dialect or of exec is and what it is
+/// given. Without its bytes and names.
+llvm::json::Object collectiveEntry(CollectiveKind kind,
+                                   const CollectiveArguments &arguments,
                                    AxesAttr axes, mlir::ShapedType source,
                                    mlir::ShapedType result, int64_t groupSize,
                                    llvm::StringRef dtype);

@@ -8,6 +8,8 @@
 #include "kerf/Dist/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace kerf::dist {
@@ -26,10 +28,17 @@ bool isProgram(Operation &op) {
   return function && function.isPublic() && !function.isExternal();
 }
 
-/// Whether a copy for each user is as good as one for all: code, and what a
-/// discardable or inherent attribute `constant` says never to change.
+/// Whether `op` is a global variable of this kind that never changes.
+template <typename Global> bool isConstant(Operation *op) {
+  return op->isRegistered() &&
+         op->getName().getStringRef() == Global::getOperationName() &&
+         op->hasAttr(Global::getConstantAttrName(op->getName()));
+}
+
+/// Whether a copy for each user is as good as one for all: code and constants.
 bool mayBeCopied(Operation *op) {
-  return isa<FunctionOpInterface>(op) || op->hasAttr("constant");
+  return isa<FunctionOpInterface>(op) || isConstant<memref::GlobalOp>(op) ||
+         isConstant<LLVM::GlobalOp>(op);
 }
 
 struct SeparatePrograms : dist::impl::SeparateProgramsBase<SeparatePrograms> {

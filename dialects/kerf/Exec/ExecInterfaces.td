@@ -15,6 +15,7 @@ def Exec_LibraryCallInterface : OpInterface<"LibraryCallInterface"> {
   let methods = [
     InterfaceMethod<"Its number in the manifest.", "uint64_t", "getIndex">,
     InterfaceMethod<"Sets that.", "void", "setIndex", (ins "uint64_t":$index)>,
+    InterfaceMethod<"The name of the attribute that holds it.", "::mlir::StringAttr", "getIndexAttrName">,
     InterfaceMethod<"The node of the model, for people.", "::llvm::StringRef", "getNode">,
     InterfaceMethod<"The part of a training step that it belongs to.",
       "std::optional<::kerf::exec::Phase>", "getPhase">,
