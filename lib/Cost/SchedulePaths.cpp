@@ -15,10 +15,12 @@ static constexpr size_t kMaxItems = 1024;
 static constexpr int64_t kMaxWork = 40'000'000;
 /// A share that may be too low by this part of it is good enough.
 static constexpr double kTolerance = 1e-4;
-/// How much of the best prices so far is in those that a path is looked for by.
+/// A path is searched by a mean of two lists of prices, the best ones so far
+/// and the last ones; this is the weight of the best ones.
 static constexpr double kInertia = 0.5;
-/// Each item is needed so much less often than the one before it, so that of
-/// rows that are alike one is the first, and no step undoes another.
+/// The value of item i is made smaller by the factor 1 - i * kUnlike, so that
+/// two items never tie: of equal rows the first is taken, and no step of the
+/// search undoes the step before it.
 static constexpr double kUnlike = 1e-9;
 
 using Factors = std::vector<double>; ///< by item
@@ -48,9 +50,9 @@ private:
 };
 
 /// Weights x_j >= 0 of columns a_j with sum_j x_j a_j >= 1 for every item, and
-/// the least sum of the weights of paths: the share is 1 over that sum. There
-/// are as many columns as items; those that are no paths take away what an item
-/// has more than 1.
+/// the minimum of the sum of the weights of paths: the share is 1 over that
+/// sum. There are as many columns as items. A column that is no path is a slack
+/// variable of an item: its weight is by how much the item's sum exceeds 1.
 class Weights {
 public:
   /// Begins with paths that have as many factors as there are, each for one

@@ -80,9 +80,10 @@ public:
     return !same || !isSame(*same, issue);
   }
 
-  /// A size below the one that was given that is taken, as the one before it
-  /// is, where the next is not; 0: there is none. A size that must be
-  /// another's, or 1, is no matter of what is too large.
+  /// An accepted size of a dimension whose next size is refused, found by
+  /// bisection below the size that was given; 0: none. The size before it must
+  /// be accepted, too: where only one size is, since it must be 1 or equal to
+  /// another dimension's, the given one is wrong but not too large.
   int64_t lastTaken(const std::string &name) const {
     int64_t taken = 0, refused = options.dims.at(name);
     while (refused - taken > 1) {
@@ -105,12 +106,13 @@ public:
     return areTaken(sizes);
   }
 
-  /// Other sizes of as few dimensions as possible, with which the model is
-  /// taken: one that is near (not 1, which is taken wherever it is repeated),
-  /// or the next multiples of a power of two, as a model has them that halves
-  /// its images and doubles them again. Empty: none are known. `suspects`: the
-  /// sizes that were given and may be to blame: any one of them that is
-  /// another helps, or nothing is known but that these are among them.
+  /// Sizes of as few dimensions as possible that would make the model
+  /// accepted. Tried are first sizes of one dimension near the one given (not
+  /// 1, which is accepted wherever it is repeated), then the next multiples of
+  /// a power of two, since models that halve their images and double them again
+  /// need those. Empty: none were found. `suspects`: the given sizes of which
+  /// each, changed alone, makes the model accepted; otherwise all that may be
+  /// to blame.
   Sizes mendingSizes(Sizes &suspects) const {
     Sizes nearest, found;
     int64_t least = INT64_MAX;

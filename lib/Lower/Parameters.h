@@ -57,10 +57,11 @@ private:
     mlir::DenseI64ArrayAttr starts;
     dist::ShardingAttr sharding;
     bool isMutable = false;
-    std::set<int64_t> stages, stepsOf; ///< that use it; whose steps do
-    std::set<int64_t> readAtLoad;      ///< whose loads read it as it is
+    std::set<int64_t> stages;     ///< stages that use it, at load or in steps
+    std::set<int64_t> stepsOf;    ///< stages whose steps use it
+    std::set<int64_t> readAtLoad; ///< stages that read it, unpacked, at load
     bool libraryOnly = true, initOnly = true;
-    bool isPackedBySteps = true; ///< by all that use it
+    bool isPackedBySteps = true; ///< all steps that use it read it packed
   };
 
   mlir::ModuleOp module;

@@ -23,9 +23,9 @@ CandidateSummary kerf::plan::summaryOf(const MeshCandidate &candidate) {
   return summary;
 }
 
-/// Whether working out moves between layouts takes much longer than looking at
-/// what ops cost: it does from so many devices of a stage on, and where they
-/// lie on several axes, since then there are many more layouts.
+/// Whether computing the costs of moves between layouts takes much longer than
+/// computing the costs of ops. It does for stages of kManyDevices or more, and
+/// for stages over several mesh axes, since these have many more layouts.
 static bool hasManyMoves(const MeshCandidate &candidate) {
   constexpr int64_t kManyDevices = 16;
   int64_t axes = llvm::count_if(

@@ -147,9 +147,10 @@ bool Planner::fits(const Attempt &attempt) const {
                         attempt.allowance * static_cast<double>(*limit));
 }
 
-/// Whether they are found in milliseconds, and take the less the less of a
-/// resource they have: a cut into stages may take more. With several axes there
-/// are few nodes of many choices: 80,000 pairs of these take a second.
+/// Whether solutions of the graph are found in milliseconds, and less of a
+/// resource always means less memory (a cut into stages may break that). The
+/// time depends on pairs of choices of neighbours: 80,000 take a second where
+/// several mesh axes give few nodes many choices each.
 static bool isQuick(const Graph &graph) {
   size_t pairs = 0;
   for (const Problem::Edge &edge : graph.problem.edges)

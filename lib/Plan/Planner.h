@@ -283,8 +283,8 @@ private:
   void explore(Attempt &attempt, double target, double deadline);
   /// Takes the cheapest of them that is predicted to fit, if one is.
   bool takeFitting(Attempt &attempt);
-  /// Takes the one that is predicted to take least, if it is less than that of
-  /// one that was laid out: what is laid out decides.
+  /// Takes the known solution with the lowest predicted bytes, if these are
+  /// below `predicted`, the prediction for a solution that was laid out.
   void takeSmallest(Attempt &attempt, int64_t predicted);
   void take(Attempt &attempt, const Attempt::Known &known);
   /// Cuts what is known of a candidate into stages of no more chunks than they

@@ -48,7 +48,8 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
   first.zero = options.zero;
   first.options = options;
   func::FuncOp main = function;
-  // The step as it is needs no copy; what states in parts change of it does.
+  // The unchanged step is planned without a copy. ZeRO (states kept in parts)
+  // and recomputation change the step, so they get a copy of the module.
   if (first.zero != Zero::None || first.every != 0) {
     OwningOpRef<ModuleOp> copy = module.clone();
     if (makeKind(copy->lookupSymbol<func::FuncOp>(function.getName()), first)) {
@@ -402,8 +403,10 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
   if (isLate()) {
     if (++lateTries > kLateTries)
       return failure();
-    // Each is to stay further below the limit, until it would fit with as much
-    // more than is predicted as others took; the last is the smallest of all.
+    // What is laid out may need more than was predicted, `most` times as much
+    // in the worst case so far. Each try therefore asks for a plan that stays
+    // further below the limit, up to that factor; the last try takes the
+    // smallest plan of all.
     double share = 1 / (1 + (most - 1) * lateTries / (kLateTries - 1));
     if (lateTries < kLateTries && llvm::any_of(
                                       variants,

@@ -21,13 +21,13 @@ inline constexpr const char *kSafetensors = "a safetensors file";
 inline constexpr const char *kArray = "a NumPy array";
 inline constexpr const char *kArchive = "an archive (.npz, .pt)";
 
-/// One of these, "a package", "a folder" or, of what Kerf writes besides, its
-/// schema; empty where the file is none of these or cannot be read.
+/// What a file is: one of the names above, "a package", "a folder", or the
+/// schema of a document of Kerf's. Empty: unknown, or it cannot be read.
 std::string fileKind(const std::string &path);
 
-/// Throws a Failure if `flag` would replace what is of another kind: by its
-/// content, or by an ending that nothing has that Kerf writes (.py). `kind`:
-/// what is written there; empty: what fileKind() does not know.
+/// Throws a Failure if `flag` would replace a file of another kind than `kind`,
+/// by its content or by an ending that no file of Kerf's has (.py). `kind`:
+/// what is going to be written; empty: a kind that fileKind() does not know.
 void requireReplaceable(const std::string &flag, const std::string &path,
                         const std::string &kind);
 

@@ -179,11 +179,12 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
   }
 }
 
-/// Of elements that rounding moves seldom, as many are expected to be moved for
-/// the first time by one run more, which the program is, as were moved by one
-/// run alone, divided by the number of runs (Good and Turing's estimate; I. J.
-/// Good, Biometrika 40, 1953). How many it is in fact has Poisson's
-/// distribution; what is rarer than one in a thousand is no chance.
+/// Some elements are moved by rounding in few runs only, so the program, which
+/// is one run more, may move some that no run has moved before. Their expected
+/// number is that of the elements that exactly one run has moved, divided by
+/// the number of runs (Good and Turing's estimate; I. J. Good, Biometrika 40,
+/// 1953). The actual number has Poisson's distribution; a number that is less
+/// likely than one in a thousand is not explained by chance.
 void kerf::tool::explainByChance(Difference &difference,
                                  const std::vector<Piece> &pieces) {
   if (difference.wrong == 0 || !difference.isWithinMoves)

@@ -19,12 +19,12 @@ std::vector<Roundings> otherRoundings();
 enum class Moved {
   State,   ///< a parameter or a state, into which sums over the batch have gone
   Floats,  ///< an output of floats
-  Choices, ///< an output of integers or bools: each jumps, however little what
-           ///< it is between has moved
+  Choices, ///< an output of integers or bools: an element jumps to another
+           ///< value even if the numbers that decide it move very little
 };
 
-/// A value may differ from the reference's by so many times as much as these
-/// roundings move it; 0: they say nothing of it.
+/// A factor: a value may differ from the reference's by this factor times the
+/// distance by which these roundings move it. 0: they allow no difference.
 double slackFactor(const Roundings &roundings, Moved moved);
 
 } // namespace kerf::tool

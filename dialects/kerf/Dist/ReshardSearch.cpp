@@ -95,9 +95,9 @@ static Weights weightsOf(const ReshardState &state, ArrayRef<int64_t> sizes) {
   return result;
 }
 
-/// The numbers that these atoms write, each with how many digits: the coarsest
-/// digits that write the same ones. Two groups of ranks have the same blocks if
-/// they are equal.
+/// A list of atoms as a number system: the weight and the size of each digit.
+/// Neighbouring digits that could be one digit of a larger size are joined, so
+/// that two groups of ranks have the same blocks if their digits are equal.
 static SmallVector<std::pair<int64_t, int64_t>, 8>
 digitsOf(ArrayRef<uint8_t> list, const Weights &weights,
          ArrayRef<int64_t> sizes) {

@@ -227,10 +227,10 @@ public:
   /// As planModule(); the plan is written onto `target`, a copy of the module.
   mlir::FailureOr<PlanResult> run(mlir::ModuleOp target, PlanError &error,
                                   std::string &message);
-  /// The best plan but for the last one that was given, whose fullest device
-  /// needs so many bytes, and those before it: of another candidate, or of the
-  /// same one for less memory. Failure: none was found, and `message` says
-  /// what was.
+  /// The best plan other than those that were given before: of another mesh, or
+  /// of the same one for less memory. `laidOutBytes`: what the last plan that
+  /// was given needs on its fullest device. Failure: there is no other plan,
+  /// and `message` says what was found.
   mlir::FailureOr<PlanResult>
   runWithout(int64_t laidOutBytes, mlir::ModuleOp target, std::string &message);
   /// What each choice of an op would cost, given the candidate of the plan that

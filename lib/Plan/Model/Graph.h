@@ -163,8 +163,9 @@ public:
   void limitEstimate(std::optional<int64_t> bytes) {
     problem.resources[Estimate].limit = bytes;
   }
-  /// Each device may do 1/N of the work, and `share` of the tenth of that which
-  /// devices may do in common. A smaller share leaves room to cut stages.
+  /// Limits the work of a device to (1 + share / 10) / N of all work; what is
+  /// more than 1/N is for work that several devices repeat. `share` is at most
+  /// 1; a smaller one leaves room for the cut into stages.
   void limitTwiceDone(double share);
   /// Of values whose hints have one, in program order.
   const llvm::MapVector<mlir::Value, int64_t> &getWantedStages() const {
@@ -344,8 +345,9 @@ private:
   }
   const OpChoices *own(std::unique_ptr<OpChoices> choices, mlir::Operation *op);
   bool hasSeveralUses(mlir::Value value) const;
-  /// What its one use fills by itself has no layout of its own: it is made in
-  /// that of the use, so that nothing has to be changed for it.
+  /// The layout in which the only use of `value` reads it, if the value is a
+  /// fill (a constant repeated) that can be made in that layout: then no
+  /// reshard is needed. None: the value has a layout of its own.
   std::optional<LayoutId> layoutOfFill(const Solution &solution,
                                        mlir::Value value) const;
   /// The node that provides `value` to a use.

@@ -39,10 +39,10 @@ bool mayCutData(const PlanOptions &options);
 
 inline constexpr size_t kAnyUnits = std::numeric_limits<size_t>::max();
 
-/// How many chunks a stage of so many stages may hold. A step that trains may
-/// be interleaved if that divides what it minimises, seconds: chunks hold and
-/// send more. More chunks than the model has units for are no choice, but one
-/// number there always is.
+/// The numbers of chunks that a stage may hold when the model is cut into
+/// `stages` stages. Only a training step whose objective is time may have
+/// several: they take less time, but hold and send more. There are never more
+/// chunks than the model has units. The result has at least one number.
 llvm::SmallVector<ChunkChoice> chunkChoices(const PlanOptions &options,
                                             bool isTraining, int64_t stages,
                                             int64_t microBatches,

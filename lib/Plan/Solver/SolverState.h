@@ -48,9 +48,10 @@ private:
   SolveResult runByLevels();
   bool shouldSplitLevels(double entries) const;
   void polish(const Clock &until);
-  /// Passes of messages (Diffusion.h) where elimination would be long or cannot
-  /// be: they give a bound and solutions, and drop what is too expensive, which
-  /// makes elimination short. `order`: that of the model; false: it is short.
+  /// Passes messages (Diffusion.h) where elimination would take long or is
+  /// impossible. This gives a bound and solutions, and drops choices that are
+  /// too expensive, which makes elimination short. `order`: the order of
+  /// elimination of the whole model. False: elimination is short already.
   bool diffuse(const EliminationOrder &order);
   bool diffuseOnce();
   /// `forbidden`: choices that were out before any was too expensive.

@@ -62,10 +62,10 @@ private:
 void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
                 int64_t count, int64_t low, int64_t high, void *data);
 
-/// An input of a training step that its loop gives it, not data: "train.*", one
-/// element. Drawn numbers would make the update one of a random learning rate,
-/// so here is what leaves every parameter as it is: learning rate 0, and 1 for
-/// what is divided or multiplied by. False, and nothing written: another input.
+/// Fills an input "train.*", one element that the training loop gives to a
+/// step. A random number would be a random learning rate, so it is one that
+/// leaves all parameters as they are: 0 for the learning rate, 1 for factors
+/// and divisors. False: `name` is another input, and nothing is written.
 bool fillTrainingScalar(const std::string &name, kerf_dtype_t dtype,
                         uint64_t seed, void *data);
 
@@ -73,13 +73,13 @@ class JobScope;
 
 struct RunOptions {
   std::string package;
-  std::string model; ///< that it was compiled from a moment ago, for messages
+  std::string model; ///< that was compiled into it just now, for messages
   std::vector<std::string> inputs; ///< flags, see kerf/rt/inputs.h
   /// NAME=SIZE of dimensions of which the package takes several sizes.
   std::vector<std::string> dims;
   bool drawsInputs = false; ///< what is not given is drawn from `seed`
-  /// The option that asks for it, an error where nothing is left to draw;
-  /// empty: no matter.
+  /// The option that asked for drawn inputs: it is an error to give it where
+  /// all inputs are given. Empty: drawing was not asked for by an option.
   std::string drawnBy;
   uint64_t seed = 0;
   bool widenOutputs = false; ///< files of f16 and bf16 outputs are f32

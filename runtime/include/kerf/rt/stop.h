@@ -22,11 +22,12 @@ private:
   std::atomic<int64_t> last = -1; ///< milliseconds
 };
 
-/// While one lives, the first SIGINT (and SIGTERM) is told; a second one has
-/// the effect that it had before, unless it is the same request. A launcher of
-/// processes hands on what it gets, which a terminal has sent to all of them as
-/// well: what the parent sends is counted apart. Scopes may be nested: the
-/// inner one is told. One that was told lives until its request is settled.
+/// While a scope lives, the first SIGINT (and SIGTERM) calls its function; a
+/// second one has the effect that it had before the scope. A launcher of
+/// processes hands on the signal that a terminal has sent to all of them
+/// anyway, so a signal of the parent counts as the same request, not as a
+/// second one. Of nested scopes the inner is called, and lives until its
+/// request is settled.
 class StopScope {
 public:
   /// Called in a signal handler, with the signal.
