@@ -31,7 +31,6 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -57,14 +56,9 @@ Compilation::Compilation(CompilationOptions options)
 
 Compilation::~Compilation() = default;
 
-static exec::Device deviceOf(const CompilationOptions &options) {
-  return options.cuda ? exec::Device::Cuda : exec::Device::Cpu;
-}
-
-/// What can be done on the devices for which is compiled.
-static exec::TargetAttr targetOf(const CompilationOptions &options,
-                                 MLIRContext *context) {
-  return exec::TargetAttr::get(context, deviceOf(options));
+exec::TargetAttr Compilation::target() const {
+  return exec::TargetAttr::get(context.get(), options.cuda ? exec::Device::Cuda
+                                                           : exec::Device::Cpu);
 }
 
 using Step = Outcome (Compilation::*)();
@@ -161,67 +155,6 @@ Outcome Compilation::readModel() {
   return Outcome::Fine;
 }
 
-/// The pass that checks what a phase guarantees to the next.
-static std::unique_ptr<Pass> verifierAfter(StringRef phase) {
-  if (phase == "import")
-    return createVerifyAfterImport();
-  if (phase == "autodiff")
-    return autodiff::createVerifyAfterAutodiff();
-  if (phase == "plan")
-    return createVerifyPlan();
-  if (phase == "lower")
-    return createVerifyAfterLower();
-  return createVerifyPartition();
-}
-
-Outcome Compilation::runResume() {
-  const Resumption &resume = *options.resume;
-  {
-    Timer timer(*this, "read");
-    ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-      std::string place = options.model;
-      if (auto at = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-        place = (at.getFilename().getValue() + ":" + Twine(at.getLine()) + ":" +
-                 Twine(at.getColumn()))
-                    .str();
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        lines.push_back("error: " + place + ": " + diagnostic.str());
-      return success();
-    });
-    module =
-        parseSourceFile<ModuleOp>(options.model, ParserConfig(context.get()));
-    if (!module)
-      return lines.empty() ? fail(Outcome::WrongUsage,
-                                  options.model + ": cannot be read as IR")
-                           : Outcome::WrongUsage;
-  }
-  // IR that was lowered has a target; before that it may name one.
-  exec::Device device = exec::TargetAttr::of(module.get()).getDevice();
-  if ((resume.phase == "lower" ||
-       module->getOperation()->hasAttr(exec::TargetAttr::kName)) &&
-      device != deviceOf(options))
-    return fail(Outcome::WrongUsage,
-                options.model + ": it is for " + exec::stringifyDevice(device) +
-                    ", option devices is for " +
-                    exec::stringifyDevice(deviceOf(options)));
-  if (resume.plan) {
-    planJson = *resume.plan->getAsObject();
-    dist::MeshAttr mesh = dist::getMesh(module.get());
-    if (!mesh)
-      mesh = exec::getMesh(module.get());
-    int64_t ranks = mesh ? mesh.toMesh().numRanks() : 1;
-    if (ranks != options.plan.devices)
-      return fail(Outcome::WrongUsage,
-                  options.model + ": its mesh is of " + Twine(ranks) +
-                      " devices, the plan's of " + Twine(options.plan.devices));
-  }
-  std::vector<std::string> names = phaseNames(hasAutodiff());
-  dumps = static_cast<size_t>(llvm::find(names, resume.phase) - names.begin());
-  return runPasses(resume.phase, [&](OpPassManager &passes) {
-    passes.addPass(verifierAfter(resume.phase));
-  });
-}
-
 Outcome Compilation::runImport() {
   if (Outcome outcome = readModel(); outcome != Outcome::Fine)
     return outcome;
@@ -266,8 +199,7 @@ Outcome Compilation::runImport() {
     report.notes.push_back("option fused-attention: the model has no attention "
                            "that is one call");
   // Lowering refuses them, too; here it is said before anything is planned.
-  if (outcome == Outcome::Fine &&
-      !targetOf(options, context.get()).getRunsLoops()) {
+  if (outcome == Outcome::Fine && !target().getRunsLoops()) {
     std::string node;
     module->walk([&](nn::LoopOp loop) { node = modelNode(loop.getLoc()); });
     if (!node.empty())
@@ -331,7 +263,7 @@ static void keepNamesOfArguments(llvm::StringMap<int64_t> &dims,
 }
 
 Outcome Compilation::runPlan() {
-  exec::TargetAttr target = targetOf(options, context.get());
+  exec::TargetAttr target = this->target();
   options.plan.memoryBound = target.getMemoryBound();
   options.plan.fixedEpilogue =
       target.getEpilogue() == exec::EpilogueForm::Fixed;

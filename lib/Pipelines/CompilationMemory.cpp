@@ -221,8 +221,7 @@ void Compilation::refineMemory() {
 
 Outcome Compilation::runLower() {
   Outcome outcome = runPasses("lower", [&](OpPassManager &passes) {
-    buildLowerPipeline(passes,
-                       options.cuda ? exec::Device::Cuda : exec::Device::Cpu);
+    buildLowerPipeline(passes, target().getDevice());
   });
   if (outcome != Outcome::Fine)
     return outcome;

@@ -27,6 +27,10 @@ class OpPassManager;
 
 namespace kerf {
 
+namespace exec {
+class TargetAttr;
+}
+
 namespace plan {
 struct PlanRun;
 }
@@ -184,6 +188,8 @@ private:
   Outcome dump(llvm::StringRef phase);
   Outcome dumpPlan();
   bool hasAutodiff() const;
+  /// What can be done on the devices for which is compiled.
+  exec::TargetAttr target() const;
   Outcome readModel();
   Outcome makePlan();
   void addPlanning(mlir::OpPassManager &passes, plan::PlanRun &run) const;
