@@ -1,8 +1,9 @@
 //===- CollectivesToShard.cpp - collectives of dist in shard --------------===//
 //
 // One op for one op, wherever both mean the same. `shard` has whole axes and
-// equal parts; a permutation that hands everything on by so many places is a
-// shift there. A rank's position is computed from the grid's indices.
+// equal parts; a permutation that moves every part by the same number of
+// places is a shift there. A rank's position is computed from the grid's
+// indices.
 //
 //===----------------------------------------------------------------------===//
 #include "Bridge.h"

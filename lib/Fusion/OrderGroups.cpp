@@ -236,8 +236,8 @@ private:
            });
   }
 
-  /// The same order, but groups that give more bytes than they free run
-  /// immediately before their first reader, which is no later for it.
+  /// The order `ordered`, except that a group which gives more bytes than it
+  /// frees runs immediately before its first reader. No reader is delayed.
   SmallVector<int64_t> orderByReaders(ArrayRef<int64_t> ordered) const {
     std::vector<SmallVector<int64_t>> readersOf(map.groups.size());
     DenseMap<Value, SmallVector<int64_t>> readers;

@@ -71,8 +71,9 @@ private:
   bool sums;
   llvm::DenseMap<Value, SampleDim> places;
   llvm::DenseSet<Value> summed; ///< of the part, or following from such a sum
-  /// Those of `summed` that stand for sums over the whole batch, unlike the
-  /// statistics of BatchNorm: sums of parts are added up for them afterwards.
+  /// The values of `summed` that stand for sums over the whole batch: the sums
+  /// of all parts are added up afterwards. (Statistics of BatchNorm are no
+  /// such.)
   llvm::DenseSet<Value> totals;
   llvm::DenseMap<Value, RankedTensorType> whole; ///< before they were cut
 };

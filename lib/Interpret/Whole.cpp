@@ -77,9 +77,10 @@ private:
 
 } // namespace
 
-/// The same floats, each displaced by chance: what is nearly equal becomes less
-/// or greater. Whole numbers (0, positions, bounds) are exact. `aroundZero`:
-/// only numbers that this may bring to the other side of 0.
+/// The floats of `tensor`, each displaced at random, so that numbers that were
+/// nearly equal become less or greater. Whole numbers (0, positions, bounds)
+/// are exact. `aroundZero`: only numbers that this may bring to the other side
+/// of 0.
 static Tensor displaced(const Tensor &tensor, FloatType type, double units,
                         bool aroundZero, std::mt19937_64 &random) {
   double largest = 0;

@@ -137,7 +137,7 @@ std::optional<Indexed> indexedBy(linalg::LinalgOp op, int64_t dim) {
   return indexed;
 }
 
-/// The same for any op that a slice can rise through, but a reshape.
+/// As above, for any op other than a reshape past which a slice can be moved.
 std::optional<Indexed> indexedBy(Operation *op, int64_t dim) {
   if (auto structured = dyn_cast<linalg::LinalgOp>(op))
     return indexedBy(structured, dim);

@@ -84,7 +84,7 @@ public:
     });
   }
 
-  /// Those written so far; notes begin anew.
+  /// The entries of files written so far; the list begins anew.
   json::Array takeFiles() { return std::exchange(files, {}); }
   void giveFiles(json::Array given) { files = std::move(given); }
 

@@ -59,8 +59,7 @@ Outcome Compilation::runResume() {
       device != wanted)
     return fail(Outcome::WrongUsage,
                 options.model + ": it is for " + exec::stringifyDevice(device) +
-                    ", option devices is for " +
-                    exec::stringifyDevice(wanted));
+                    ", option devices is for " + exec::stringifyDevice(wanted));
   if (resume.plan) {
     planJson = *resume.plan->getAsObject();
     dist::MeshAttr mesh = dist::getMesh(module.get());

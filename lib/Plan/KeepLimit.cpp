@@ -40,8 +40,8 @@ static constexpr double kGap = 0.01;
 /// Without a deadline each of them is searched for this long; local search,
 /// where elimination is too wide, has no end of its own.
 static constexpr double kSeconds = 2;
-/// In large Problems what a plan takes falls with what its solution has of a
-/// limited resource, or by at most so much more.
+/// In large Problems a solution with a fraction f of a limited resource gives a
+/// plan that takes at least about kInProportion times f of the bytes.
 static constexpr double kInProportion = 0.9;
 /// Stages that cannot be cut are tried with less work that is done twice.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
@@ -67,8 +67,8 @@ public:
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * kStep));
   }
   bool isOver() const { return over || at <= 0; }
-  /// The solution takes `excess` times the limit, and has so much of the
-  /// resource: those of limits down to that are the same.
+  /// A solution with `bytes` of the resource gives a plan that takes `excess`
+  /// times the limit. Limits between here and `bytes` would give it again.
   void noteTooMuch(int64_t bytes, double excess) {
     int64_t next = std::min(at - 1, below(static_cast<double>(bytes)));
     if (!bisects)
@@ -92,7 +92,7 @@ public:
 private:
   static constexpr double kStep = 0.0025; ///< of logarithms
 
-  /// The largest limit of the grid below so many bytes.
+  /// The largest limit of the grid that is below `bytes`.
   static int64_t below(double bytes) {
     return static_cast<int64_t>(
                std::ceil(std::log(std::max(bytes, 1.0)) / kStep)) -

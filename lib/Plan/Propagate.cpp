@@ -483,7 +483,7 @@ private:
   std::vector<Node> nodes;
   /// Never moved, as causes point there.
   std::deque<Annotation> annotations;
-  /// Those that are seen so far, smallest first.
+  /// The priorities of annotations that were seen so far, smallest first.
   SmallVector<int64_t> priorities;
   DenseMap<Value, Placed> placed;
   DenseSet<Value> isClosed;

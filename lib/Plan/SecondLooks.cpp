@@ -17,8 +17,8 @@ using namespace kerf::plan;
 static constexpr double kFitSeconds = 5, kFitSecondsOfSmall = 2;
 /// A cut into stages costs at least this part of what it costs without a limit.
 static constexpr double kCutCheaper = 0.95;
-/// A candidate whose smallest plan takes so many times what may be trusted to
-/// fit is not looked at again.
+/// A candidate is not looked at again if its smallest plan takes more than this
+/// factor times the bytes that may be trusted to fit.
 static constexpr double kFarAbove = 1.5;
 
 Attempt *Planner::postponed() {

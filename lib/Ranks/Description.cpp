@@ -11,7 +11,8 @@ using namespace kerf;
 using namespace kerf::ranks;
 namespace json = llvm::json;
 
-/// Those of 2 to 8 bits lie otherwise in the memory of upstream's programs.
+/// The name of a type with whose elements the runtime can compute; empty: with
+/// none. Types of 2 to 8 bits lie differently in memory in upstream's programs.
 static StringRef computedName(Type type) {
   return isNarrow(type) ? StringRef() : dist::dtypeName(type);
 }

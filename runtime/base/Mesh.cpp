@@ -63,7 +63,7 @@ std::vector<int64_t> Mesh::group(int64_t rank, const AxisList &list) const {
     return Error(KERF_BAD_PACKAGE, "axes of a group overlap");
   };
   const int64_t size = sizeOf(list), n = numRanks();
-  if (size > n) // before so many are allocated
+  if (size > n) // before memory for them is allocated
     throw overlap();
   std::vector<int64_t> members(size, -1);
   int64_t found = 0;

@@ -23,7 +23,7 @@ public:
     int32_t kind = End, flag = 0;
     int64_t index = 0;
   };
-  /// Outputs of at most so many bytes are there on every rank.
+  /// Every rank has the outputs that are no larger than this.
   static constexpr int64_t smallBytes = 4096;
 
   SessionLink(std::shared_ptr<Job> job, std::shared_ptr<const Package> package);

@@ -8,7 +8,7 @@ using namespace kerf::rt;
 namespace {
 constexpr int64_t maxRanks = 4096;
 constexpr int64_t maxDims = 12;
-// No rank count has so many factors.
+// No number of ranks has more factors than this.
 constexpr size_t maxAxes = 64;
 
 Mesh::Axis parseMeshAxis(const JsonReader &in) {

@@ -125,7 +125,7 @@ private:
       d.length = info.range_high;
   }
 
-  /// What to do where the cache should have so many positions.
+  /// How to get a cache of `positions` positions, for messages.
   std::string longerCache(int64_t positions) const {
     return cat(options.model.empty()
                    ? ": kerf compile MODEL option cache-length="

@@ -89,7 +89,7 @@ std::string typeText(kerf_dtype_t dtype, const std::vector<int64_t> &shape) {
                            : text + shapeString(shape);
 }
 
-/// The same, or "f32 [batch, 32]" where sizes are open.
+/// As above, but "f32 [batch, 32]" where sizes are open.
 std::string typed(const InputSpec &input) {
   std::string text = kerf_dtype_name(input.dtype);
   bool isOpen = std::any_of(input.shape.begin(), input.shape.end(),

@@ -117,7 +117,7 @@ func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = #dist.sharding<{{"x"}
       .str();
 }
 
-/// The same addition on every rank at once, of rows of their own.
+/// A program in which all ranks add at once, each its own rows.
 std::string parallelAddition(int64_t ranks, int64_t elements) {
   std::string type = tensor({ranks, elements});
   const char *sharding = "#dist.sharding<{\"x\"}, {}>";

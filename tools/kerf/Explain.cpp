@@ -21,7 +21,7 @@ using namespace kerf;
 using namespace kerf::tool;
 namespace json = llvm::json;
 
-/// So many kinds of choices fit a screen, and so many of each.
+/// How many kinds of choices fit a screen, and how many choices of a kind.
 static constexpr size_t kKinds = 8, kOfAKind = 3;
 
 namespace {

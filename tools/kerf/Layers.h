@@ -28,8 +28,8 @@ struct AlikeNames {
 std::vector<AlikeNames>
 groupLayers(const std::vector<std::pair<std::string, std::string>> &names);
 
-/// The same once more: what the same layers have in common after their range,
-/// "h.0-11: mlp.weight, attn.weight", by what is said of it.
+/// What is said, each with the names of which it is said: those that share a
+/// range of layers are one text, "h.0-11: mlp.weight, attn.weight".
 std::vector<std::pair<std::string, std::vector<std::string>>>
 listLayers(const std::vector<AlikeNames> &groups);
 

@@ -22,7 +22,7 @@ void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
 /// each with a sentence.
 std::vector<std::pair<std::string, std::string>>
 decisionLines(const llvm::json::Object &plan);
-/// The same as text.
+/// Prints decisionLines() as text.
 void printDecision(llvm::raw_ostream &out, const llvm::json::Object &plan);
 /// "pp=2 x dp=4, 8 micro-batches" of one of the runners-up.
 std::string candidateText(const llvm::json::Object &candidate);

@@ -23,7 +23,7 @@
 
 namespace kerf::tool {
 
-/// After so many seconds of work something is said of it.
+/// The seconds after which work that is not done yet is reported.
 double secondsToNote(const Options &options);
 
 /// Lives as long as the compilation whose options it was attached to, if any;

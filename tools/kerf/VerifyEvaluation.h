@@ -25,7 +25,7 @@ public:
   /// them.
   Evaluation(const Options &options, bool simplified);
 
-  /// The same for one sample of the batch; null if the model mixes samples.
+  /// An evaluation of one sample of the batch; null if the model mixes samples.
   static std::unique_ptr<Evaluation> ofSample(const Evaluation &whole,
                                               int64_t sample);
 

@@ -215,8 +215,8 @@ void Search::dropWhatRoundingDecides(const Probe &probe,
   evaluation.state = std::move(state);
 }
 
-/// At most so many values that differ are looked at: a fault spreads to most
-/// that are computed behind it.
+/// How many values that differ are looked at: a fault spreads to most values
+/// that are computed from it, and the first ones tell where it is.
 static constexpr size_t kMostWrong = 64;
 
 /// Whether some value differs when all are outputs.

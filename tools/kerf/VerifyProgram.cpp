@@ -50,7 +50,7 @@ static double narrowestOf(mlir::Value value) {
   return element.isBF16() ? 0x1p-6 : element.isF16() ? 0x1p-9 : 0;
 }
 
-/// The same of all that it depends on.
+/// The largest of these numbers over `value` and all that it depends on.
 static double narrowest(mlir::Value value) {
   std::vector<mlir::Value> pending{value};
   llvm::DenseSet<mlir::Value> seen;
@@ -193,7 +193,7 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
   return true;
 }
 
-/// Those that are given in files; the same for all steps.
+/// Reads the inputs that are given in files; all steps get the same ones.
 void Program::readInputs() {
   int32_t count = kerf_package_num_inputs(package);
   std::vector<rt::InputSpec> specs;

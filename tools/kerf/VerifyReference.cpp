@@ -145,7 +145,7 @@ private:
   std::vector<std::vector<interpret::Tensor>> results;
 };
 
-/// The same compiler on one device.
+/// The reference that is the same model, compiled by Kerf for one device.
 class OneDevice : public Reference {
 public:
   explicit OneDevice(const Options &options)

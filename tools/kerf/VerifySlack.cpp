@@ -9,14 +9,14 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// A program rounds in more places than the reference: it may differ by so many
-/// times as much as other roundings move the reference. In a sum of n numbers
+/// A program rounds in more places than the reference: it may differ by this
+/// factor times what other roundings move the reference. In a sum of n numbers
 /// of either sign it rounds each partial sum, which is up to sqrt(n) times a
 /// number, where the reference rounds the numbers alone: for the gradient of a
 /// channel's bias n is batch x height x width, 4,096 for 4 images of 32 x 32.
 static constexpr double kMoves = 64;
 
-/// Of moved values, by so many units of their rounding: small moves are
+/// How far values are moved, in units of their rounding: small moves are
 /// multiplied by what is missing to kMoves; large ones show where a value lies
 /// so close to a border that rounding decides on which side. Each run is
 /// followed by one with all moves the other way: what lies at a border crosses

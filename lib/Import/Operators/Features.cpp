@@ -28,8 +28,9 @@ struct Grams {
 /// is an op.
 static constexpr int64_t kMostComparisons = 2048;
 
-/// How often each n-gram is in each row of `x`, [rows, n-grams], with so many
-/// numbers left out between those of an n-gram; null where none fits in a row.
+/// How often each n-gram is in each row of `x`, [rows, n-grams]. `skipped`: how
+/// many numbers are left out between two numbers of an n-gram. Null where none
+/// fits in a row.
 static Value countGrams(Node &node, Value x, const Grams &grams,
                         int64_t skipped) {
   int64_t rows = shapeOf(x)[0], width = shapeOf(x)[1];

@@ -20,8 +20,8 @@ struct ScannedInput {
   bool isBackwards;
 };
 
-/// The same of a Scan of so many iterations. What is stacked lies along
-/// dimension 0.
+/// Imports a Scan of `count` iterations as a loop. Outputs that are stacked lie
+/// along dimension 0.
 mlir::LogicalResult importScanAsLoop(Node &node, const onnx::GraphProto &body,
                                      llvm::ArrayRef<mlir::Value> carried,
                                      llvm::ArrayRef<ScannedInput> scanned,

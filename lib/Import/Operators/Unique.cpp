@@ -120,7 +120,7 @@ static std::optional<Classes> classesOf(Node &node, Value rows) {
   return classes;
 }
 
-/// The same in the order in which classes occur.
+/// Reorders classes, which are sorted, by their first occurrence.
 static LogicalResult inOrderOfOccurrence(Node &node, Classes &classes,
                                          int64_t count) {
   Type i64 = node.ops.getI64Type();

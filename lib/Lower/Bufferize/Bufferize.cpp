@@ -352,7 +352,8 @@ private:
     emitOther(op);
   }
 
-  /// The same loop on buffers, with those that it needs besides.
+  /// Emits the loop on buffers, with the buffers that it needs in addition: a
+  /// second set for what it carries and the scratch memory of its body.
   void emitLoop(exec::LoopOp loop) {
     auto buffers = [&](ValueRange values) {
       return llvm::map_to_vector(values,

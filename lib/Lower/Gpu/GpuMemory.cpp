@@ -1,7 +1,7 @@
 //===- GpuMemory.cpp - loops, branches, loads and stores of a gpu.func ----===//
 //
 // A load at a symbolic index becomes one scalar, vectors of up to 16 bytes
-// where the index is known to be a multiple of so many elements, or one scalar
+// where the index is known to be a multiple of the vector's length, or a scalar
 // per lane. Memory that is never written is read through the read-only path
 // (ld.global.nc).
 //

@@ -31,7 +31,7 @@ static constexpr int64_t kUnrolled = 8, kKeptRegisters = 64;
 static constexpr int64_t kMaxTeam = 512, kMaxColumnTeam = 16, kWarp = 32;
 /// Bytes of a row of which a multiprocessor should hold two, and the team.
 static constexpr int64_t kLongRow = 64 << 10, kLongTeam = 1024;
-/// Groups of at least so many ops need many registers.
+/// Groups of at least this many ops need many registers.
 static constexpr size_t kLargeGroup = 24;
 /// Threads that keep a large GPU busy.
 static constexpr int64_t kManyThreads = 132 * 1024;

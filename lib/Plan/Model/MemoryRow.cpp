@@ -115,7 +115,8 @@ void Graph::recountParameters() {
 Sum Graph::leastMemory() {
   int64_t devices = candidate.devicesPerStage(), micro = candidate.microBatches;
   llvm::DenseMap<std::pair<LayoutList, Type>, int64_t> known;
-  // Of a value whose elements take so many bytes, in any layout of the list.
+  // The fewest bytes of a value in any layout of the list, if its elements had
+  // `bytesPerElement`.
   auto leastOf = [&](Value value, LayoutList list, int64_t bytesPerElement) {
     auto [it, isNew] = known.try_emplace({list, tensorType(value)});
     if (isNew)

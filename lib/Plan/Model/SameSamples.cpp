@@ -104,8 +104,8 @@ bool Comparison::sameAttributes(Operation *a, Operation *b) const {
   return true;
 }
 
-/// The same for each sample: what differs in size, in one dimension, repeats
-/// itself there.
+/// Whether two constants say the same of each sample: they are equal, or differ
+/// in the size of one dimension, along which they repeat.
 bool Comparison::sameElements(DenseElementsAttr here,
                               DenseElementsAttr there) const {
   if (here == there)

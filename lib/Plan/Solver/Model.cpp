@@ -118,8 +118,8 @@ Sum LevelWeights::primaryBound(Sum combined) const {
 // Building
 //===----------------------------------------------------------------------===//
 
-/// The same values with the axes in `order` (order[i] is the old axis of new
-/// axis i).
+/// `values` with their axes in another order: order[i] is the old axis that
+/// becomes axis i.
 template <typename V>
 static std::vector<V> transpose(const std::vector<V> &values,
                                 llvm::ArrayRef<uint32_t> dims,

@@ -13,18 +13,19 @@
 
 using namespace kerf::plan;
 
-/// Messages are passed where an elimination reads more entries than this, and
-/// so many times those that one pass reads.
+/// Messages are passed where an elimination reads more than kLongElimination
+/// entries, and more than kPasses times those that one pass reads.
 static constexpr double kLongElimination = 1e6, kPasses = 20;
-/// The same under limits, whose prices take many eliminations.
+/// The factor instead of kPasses where there are limits, since finding their
+/// prices takes many eliminations.
 static constexpr double kPassesUnderLimits = 2;
 /// Limits of a round: passes, and the entries that they read (a few seconds).
 static constexpr int kFirstPasses = 10, kMaxPasses = 400;
 static constexpr double kMaxWork = 1e9;
 /// Steps of prices, and how many may gain nothing before they are halved.
 static constexpr int kFirstSteps = 60, kMaxSteps = 200, kIdleSteps = 8;
-/// A round ends once so many passes have gained less than this share of what is
-/// between the bound and the best solution.
+/// A round ends once kIdlePasses passes have together closed less than the
+/// share kLittle of the gap between the bound and the best solution.
 static constexpr int kIdlePasses = 10;
 static constexpr double kLittle = 0.01;
 /// Of the time that is left, for prices and for passes.

@@ -349,8 +349,8 @@ bool Cutter::isBetter(const StagePlan &a, const StagePlan &b) const {
   return key(a) < key(b);
 }
 
-/// What is estimated while cuts are moved may be so much above what the plan
-/// takes: a link carries values that cross by themselves.
+/// An estimate that is made while cuts are moved may be this factor above what
+/// the plan takes, since a link carries each value that crosses by itself.
 static constexpr double kEstimate = 1.05;
 
 void Cutter::takeBetter(StagePlan other) {

@@ -22,8 +22,8 @@ using namespace kerf::rt;
 /// Of one core in a few microseconds: products at some 100 GFLOP/s, and bytes
 /// from its second-level cache.
 static constexpr double kPartFlops = 3 << 17, kPartBytes = 3 << 17;
-/// Besides its operations a product of two small matrices takes what so many
-/// would, and columns are multiplied in vectors.
+/// A product of two small matrices takes as long as its operations and this
+/// many more; its columns are multiplied in vectors of this length.
 static constexpr double kProductFlops = 1 << 14, kLanes = 16;
 
 static double volume(const Shape &shape) {

@@ -135,7 +135,8 @@ struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
   }
 };
 
-/// The same for a parameter that is a literal.
+/// A reshaped parameter that is a literal is a literal of the other shape, with
+/// the same name.
 struct ReshapeNamedConstant : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op,

@@ -17,7 +17,7 @@ static Shape windowDims(int64_t batch, const Shape &spatial, int64_t channels) {
   return dims;
 }
 
-/// The same image with its channels in blocks of eight.
+/// Describes the image with its channels in blocks of eight.
 static dnnl_memory_desc_t blockedDesc(const View &image) {
   dnnl_memory_desc_t desc;
   Dnnl::check(Dnnl::get().dnnl_memory_desc_init_by_tag(

@@ -86,8 +86,8 @@ std::optional<ConvSteps> describeConv(const DnnTarget &target,
 /// exceed what a grid has in one direction (65535).
 DnnTensor dnnRow(int64_t elements);
 
-/// Tensor 1 becomes tensor 2, dense, aligned to so many bytes. The graph is the
-/// last; empty where cuDNN refuses it.
+/// Tensor 1 becomes tensor 2; both are dense and aligned to `alignment` bytes.
+/// The graph is the last descriptor; the list is empty where cuDNN refuses it.
 std::vector<DnnDescriptor> describeCast(const DnnTarget &target,
                                         int64_t elements, kerf_dtype_t from,
                                         kerf_dtype_t to, int64_t alignment);

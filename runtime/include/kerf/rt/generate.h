@@ -19,7 +19,7 @@ namespace kerf::rt {
 /// How an id is chosen from logits.
 struct Sampling {
   double temperature = 0; ///< 0: the largest, the first of equal ones
-  int64_t topK = 0;       ///< of so many largest only; 0: of all
+  int64_t topK = 0;       ///< of this many largest alone; 0: of all
   double topP = 1;        ///< of the fewest largest that have this probability
   uint64_t seed = 0;
 };
