@@ -80,7 +80,8 @@ private:
     }
   }
 
-  /// As early as its source and the collective before it allow.
+  /// Moves a collective as far up as its source and the collective before it
+  /// allow.
   void hoist(Operation *op, Operation *previous) {
     Operation *after = op->getOperand(0).getDefiningOp();
     if (previous && (!after || after->isBeforeInBlock(previous)))

@@ -123,8 +123,8 @@ private:
     return false;
   }
 
-  /// Of the last op. A gradient's product does not wait for a cast that belongs
-  /// to the update, unless it is placed there.
+  /// The position of a group is that of its last op. A gradient's product does
+  /// not wait for a cast that belongs to the update, unless it is placed there.
   int64_t positionOf(int64_t group) const {
     if (auto placed = placeOf.find(group); placed != placeOf.end())
       return placed->second;

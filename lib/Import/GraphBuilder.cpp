@@ -235,7 +235,8 @@ using PartlyKnown = SmallVector<std::optional<APInt>>;
 
 static PartlyKnown partlyKnown(Value x);
 
-/// Of each index before `dim`, the numbers of all parts one after the other.
+/// The numbers of a concatenation: for each index before `dim`, those of all
+/// parts one after the other.
 static PartlyKnown joined(ConcatOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   auto dim = size_t(op.getDim());

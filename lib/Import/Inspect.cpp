@@ -45,8 +45,8 @@ ModuleCost kerf::costOfModule(ModuleOp module) {
 }
 
 namespace {
-/// Of an output whose size the program computes: the dimensions that are meant,
-/// and the shape with the most that they can be.
+/// An output whose size the program computes: the dimensions that it computes,
+/// and the shape with the maximum of each.
 struct Largest {
   SmallVector<int64_t> dims, shape;
 };

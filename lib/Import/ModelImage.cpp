@@ -128,7 +128,7 @@ private:
   llvm::ArrayRef<uint8_t> file;
   const ModelEdits &edits;
   std::string added;
-  /// Of the main graph, whose nodes are numbered.
+  /// New names of inputs of the main graph, by node and input number.
   std::map<int, std::map<int, std::string>> inputs;
   std::set<std::string> gone; ///< initializers of the main graph
   int nodes = 0;

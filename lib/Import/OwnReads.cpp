@@ -54,7 +54,7 @@ static StringRef withoutCopy(StringRef parameter) {
              : parameter;
 }
 
-/// As torch.export calls a parameter, behind %p_.
+/// The name that torch.export gives to a parameter, without the prefix %p_.
 static std::string argumentName(StringRef parameter) {
   std::string name;
   for (char c : parameter)

@@ -28,7 +28,7 @@ int ImportReport::exitCode() const {
   return code;
 }
 
-/// Of several issues with one cause: how many, and a few of their names.
+/// Prints how many more nodes have an issue of the same cause, and a few names.
 static void printOthers(llvm::raw_ostream &stream,
                         llvm::ArrayRef<llvm::StringRef> nodes) {
   constexpr size_t kMax = 4;

@@ -94,12 +94,12 @@ private:
     return info;
   }
 
-  /// Of the last step, with as many rows as were given.
+  /// An output of the last step, with as many rows as the inputs had.
   Output output(int32_t index);
   void openProgram();
   void shareInputs();
   void countSamples(int64_t &samples, int64_t &tokens);
-  /// Of --repeat: the steps' times, and what that makes per second.
+  /// With --repeat: the times of the steps, and the steps per second.
   std::string timesLine();
   /// Names in the folder of outputs.
   std::vector<std::string> outputFiles();

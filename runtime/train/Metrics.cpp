@@ -14,7 +14,7 @@
 using namespace kerf::rt;
 
 namespace {
-/// Of a prediction and a target, element by element.
+/// A loss of a prediction and a target, element by element.
 struct ElementLoss {
   const char *name;
   double (*value)(double x, double y, const TrainLoss &loss);

@@ -115,7 +115,7 @@ class HelpFormatter : public CLI::Formatter {
 };
 } // namespace
 
-/// Of "a, b or c" the names.
+/// The names in a list such as "a, b or c".
 static std::string wordsIn(std::string list) {
   for (llvm::StringRef between : {", ", " or "})
     for (size_t at; (at = list.find(between.str())) != std::string::npos;)

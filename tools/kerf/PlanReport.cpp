@@ -56,7 +56,7 @@ private:
   /// That rows were left out.
   void printMore(size_t all, size_t shown, const std::string &one,
                  const std::string &more, const std::string &rest = "");
-  /// Of a table, so that all of them fit a screen.
+  /// The rows that are printed of a table, so that all tables fit a screen.
   static constexpr size_t kRows = 6;
 
   static double number(const json::Object *object, llvm::StringRef key) {

@@ -33,7 +33,7 @@ static struct sigaction before[endings.size()];
 static std::array<std::atomic<const char *>, 16> folders = {};
 static std::atomic<pid_t> owner = 0;
 
-/// As the system call getdents64 gives it.
+/// An entry of a folder as the system call getdents64 gives it.
 struct Entry {
   uint64_t number;
   int64_t offset;

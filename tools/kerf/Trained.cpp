@@ -85,8 +85,9 @@ static bool isRange(const Key &key, const Group &group, const Groups &groups) {
   });
 }
 
-/// Names that are in the model, not a pattern that could be taken for a REGEX.
-/// Of some with others between them the first few.
+/// The names of a group as they are in the model, not as a pattern that could
+/// be taken for a REGEX. If names of other groups lie between them, the first
+/// few.
 static std::string names(const Key &key, const Group &group,
                          const Groups &groups) {
   constexpr size_t kMax = 4;

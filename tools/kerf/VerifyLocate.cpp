@@ -182,8 +182,8 @@ bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   return differs;
 }
 
-/// Of values that differ in the last step, those that do so beyond what other
-/// roundings of the reference explain, as in the verdict.
+/// Keeps of the values that differ in the last step only those that differ by
+/// more than other roundings of the reference explain, as in the verdict.
 void Search::dropWhatRoundingDecides(const Probe &probe,
                                      std::vector<Wrong> &wrong) {
   interpret::State state = std::move(evaluation.state);

@@ -323,8 +323,8 @@ refuseStatisticsOfDevices(const Options &options,
                 {kOtherStatistics}};
 }
 
-/// As many samples of the batch as fit into the time; null if the model mixes
-/// samples, or one takes too long.
+/// The reference for as many samples of the batch as fit into the time; null if
+/// the model mixes samples, or one takes too long.
 static std::unique_ptr<Reference>
 samples(std::unique_ptr<Evaluation> &evaluation, const Options &options,
         bool simplified) {

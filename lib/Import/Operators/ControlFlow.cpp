@@ -159,7 +159,8 @@ static LogicalResult giveNothing(Node &node) {
 
 /// Iterations of one node; more would be no program that anybody waits for.
 static constexpr int64_t kMaxIterations = 4096;
-/// Of more than these the body is imported once, where that is possible.
+/// The body of a loop of more iterations is imported once, where that is
+/// possible, instead of once for each.
 static constexpr int64_t kManyIterations = 1024;
 
 static LogicalResult tooMany(Node &node, int64_t count) {

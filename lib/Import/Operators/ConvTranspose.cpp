@@ -17,7 +17,8 @@ using namespace mlir;
 
 using Integers = SmallVector<int64_t>;
 
-/// Of a dimension; sums and products of a few stay far from overflow.
+/// The largest size of a dimension: sums and products of a few such sizes stay
+/// far from overflow.
 static constexpr int64_t kMaxSize = int64_t(1) << 40;
 
 namespace {

@@ -52,8 +52,8 @@ static Value clamped(Node &node, Value index, int64_t last) {
 // RoiAlign
 //===----------------------------------------------------------------------===//
 
-/// Of places in an image of this size: those up to 1 before it and behind it
-/// count as its border, others have no weight.
+/// The neighbours of places in an image of this size. Places up to 1 before it
+/// and behind it count as its border, others have no weight.
 static Neighbours aligned(Node &node, Value place, int64_t size) {
   Value first = number(node, 0, place);
   Value last = number(node, double(size - 1), place);
@@ -155,7 +155,7 @@ static LogicalResult roiAlign(Node &node) {
 // DeformConv
 //===----------------------------------------------------------------------===//
 
-/// Of places in an image that is 0 outside.
+/// The neighbours of places in an image that is 0 outside.
 static Neighbours withZeros(Node &node, Value place, int64_t size) {
   Value below = node.make<FloorOp>({place});
   Value rest = node.sub(place, below);

@@ -70,7 +70,8 @@ private:
                             number(0, weights));
     return {within, weights};
   }
-  /// Of neighbours at these distances, at most half the number of taps.
+  /// The weights of neighbours at these distances, which are at most half the
+  /// number of taps.
   Value weightsAt(Value x) {
     if (taps == 1)
       return node.splat(shapeOf(x), 1, elementOf(x));

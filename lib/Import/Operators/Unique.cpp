@@ -56,7 +56,7 @@ static Value written(Node &node, ScatterKind kind, int64_t size, Value places,
 namespace {
 /// The classes of the rows of [count, width], with which `length` there are.
 struct Classes {
-  /// Of each class the row that comes first, in order of values.
+  /// The first row of each class, in order of values.
   Value firsts;
   Value ofRows;  ///< the class of each row
   Value members; ///< how many rows each has
@@ -254,7 +254,7 @@ static LogicalResult unique(Node &node) {
     int way = slices.compare(a, b);
     return way ? way < 0 : a < b;
   });
-  /// Of each different slice its first index, in order of their values.
+  /// The first index of each different slice, in order of their values.
   Integers firsts;
   Integers classOf(count);
   for (size_t i = 0; i < order.size(); ++i) {

@@ -275,8 +275,8 @@ private:
     });
   }
 
-  /// Of a cache of `length` positions, if every table that the model looks them
-  /// up in has a row for the last one.
+  /// Replaces the positions by those of a cache of `length` positions. Fails if
+  /// a table in which the model looks them up has no row for the last one.
   LogicalResult replacePositions(BlockArgument ids, int64_t length) {
     KnownValues last(ids, length - 1);
     for (auto gather : block.getOps<GatherOp>()) {

@@ -41,7 +41,8 @@ static bool isWidening(Operation *op) {
          typeOf(cast.getResult()).getElementType().isF32();
 }
 
-/// As far as this is known before groups are formed.
+/// Whether the op will be computed by a kernel, as far as that is known before
+/// groups are formed.
 static bool becomesKernel(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) &&
          !isLibraryCall(libraryWorkOf(op));

@@ -19,8 +19,8 @@
 
 using namespace kerf::rt;
 
-/// Of one core in a few microseconds: products at some 100 GFLOP/s, and bytes
-/// from its second-level cache.
+/// The work of one core in a few microseconds: operations of products at some
+/// 100 GFLOP/s, and bytes from its second-level cache.
 static constexpr double kPartFlops = 3 << 17, kPartBytes = 3 << 17;
 /// A product of two small matrices takes as long as its operations and this
 /// many more; its columns are multiplied in vectors of this length.

@@ -146,7 +146,7 @@ private:
   int product(int x, int b) {
     return add({AttentionNode::Matmul, x, b, -1, virtualOf(scores)});
   }
-  /// Of the shape of scores.
+  /// Adds a pointwise operation on tensors of the shape of the scores.
   int point(AttentionNode::Op op, int x, int b = -1) {
     return add({op, x, b, -1, virtualOf(scores)});
   }
