@@ -213,10 +213,10 @@ void kerf::onnx_import::recogniseMasks(onnx::ModelProto &model,
                                        ModelFiles &files,
                                        MLIRContext &context) {
   // Dropout takes its ratio as an input.
-  constexpr int64_t kLeastOpset = 13;
+  constexpr int64_t kMinOpset = 13;
   for (const auto &opset : model.opset_import())
     if ((opset.domain().empty() || opset.domain() == "ai.onnx") &&
-        opset.version() >= kLeastOpset)
+        opset.version() >= kMinOpset)
       Masks(*model.mutable_graph(), files, context).run();
 }
 

@@ -204,7 +204,7 @@ static std::optional<LossScale> lossScale(const Metadata &facts) {
   auto it = facts.find("loss_scale");
   if (it == facts.end())
     return std::nullopt;
-  for (double value = LossScale::least; value <= LossScale::most; value *= 2)
+  for (double value = LossScale::min; value <= LossScale::max; value *= 2)
     if (exponentText(value) == it->second)
       return LossScale{value, number(facts, "loss_scale_steps")};
   throw Error(KERF_INVALID_ARGUMENT, cat("loss_scale is ", it->second,

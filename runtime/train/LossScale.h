@@ -19,9 +19,9 @@ namespace kerf::rt {
 struct LossScale {
   static constexpr double start = 65536;
   static constexpr int64_t growEvery = 2000;
-  /// Gradients that overflow here do not fit float16 at all; above the most,
-  /// nothing is gained.
-  static constexpr double least = 1.0 / (1 << 24), most = 4294967296.0;
+  /// Gradients that overflow with the minimum do not fit float16 at all; above
+  /// the maximum nothing is gained.
+  static constexpr double min = 1.0 / (1 << 24), max = 4294967296.0;
 
   double value = start;
   int64_t steps = 0; ///< in a row without overflow, at this value
@@ -32,13 +32,13 @@ struct LossScale {
       if (++steps < interval)
         return true;
       steps = 0;
-      if (value < most)
+      if (value < max)
         value *= 2;
       return true;
     }
     steps = 0;
     value /= 2;
-    return value >= least;
+    return value >= min;
   }
 };
 

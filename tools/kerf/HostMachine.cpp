@@ -87,13 +87,13 @@ void kerf::tool::takeHostMachine(Options &options, const std::string &folder) {
     return;
   }
   cost::HostInfo host = cost::thisHost();
-  if (int64_t most = std::max<int64_t>(16, 4 * host.cores); ranks > most) {
+  if (int64_t max = std::max<int64_t>(16, 4 * host.cores); ranks > max) {
     options.machine = "cpu";
     if (!options.quiet)
       llvm::errs() << llvm::formatv(
           "note: {0} ranks are planned for the preset cpu: a host of {1} cores "
           "is measured for at most {2}\n",
-          ranks, host.cores, most);
+          ranks, host.cores, max);
     return;
   }
   int64_t threads = options.threads > 0

@@ -142,13 +142,13 @@ std::string kerf::tool::plural(int64_t count, const std::string &one,
 }
 
 /// What nobody sees in three digits is left out.
-static double leastSeconds(double step) { return 5e-4 * step; }
+static double minSeconds(double step) { return 5e-4 * step; }
 
 double kerf::tool::otherSeconds(const json::Object &document) {
   double step = numberAt(&document, {"time", "step_seconds"});
   double other = step - numberAt(&document, {"time", "compute_seconds"}) -
                  numberAt(&document, {"time", "exposed_communication_seconds"});
-  return other > leastSeconds(step) ? other : 0;
+  return other > minSeconds(step) ? other : 0;
 }
 
 std::string kerf::tool::stepText(const json::Object *time,
@@ -156,10 +156,10 @@ std::string kerf::tool::stepText(const json::Object *time,
   double step = numberAt(time, {"step_seconds"});
   double compute = numberAt(time, {"compute_seconds"});
   double exposed = numberAt(time, {"exposed_communication_seconds"});
-  const double least = leastSeconds(step);
+  const double min = minSeconds(step);
   std::vector<std::string> parts;
   auto add = [&](double seconds, const std::string &what) {
-    if (seconds > least)
+    if (seconds > min)
       parts.push_back(formatSeconds(seconds) + " " + what);
   };
   add(compute, "compute");

@@ -288,9 +288,9 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
                   titleOf(run));
     const json::Array &sent =
         listOf(plan.getObject("communication"), "collectives");
-    double most = 0;
+    double max = 0;
     for (const json::Value &each : sent)
-      most = std::max(most, numberAt(each.getAsObject(), {"bytes_per_rank"}));
+      max = std::max(max, numberAt(each.getAsObject(), {"bytes_per_rank"}));
     for (const json::Value &each : sent) {
       const json::Object *move = each.getAsObject();
       auto place = places.find(textAt(move, "tensor"));
@@ -305,7 +305,7 @@ void kerf::tool::drawValues(llvm::raw_ostream &out, const json::Object &plan) {
             (axes.empty() ? "" : ", ") + axis.getAsString().value_or("").str();
       picture.box(double(place->second) * unit, top + kStrip + 3,
                   std::max(unit, 2.0),
-                  4 + (most > 0 ? (kMarks - 8) * bytes / most : 0), "line",
+                  4 + (max > 0 ? (kMarks - 8) * bytes / max : 0), "line",
                   textAt(move, "op") + " over " + axes + " of " +
                       textAt(move, "tensor") + ", " + textAt(move, "purpose") +
                       ": " + formatBytes(bytes) + " per rank");
@@ -495,17 +495,17 @@ void kerf::tool::drawMemory(llvm::raw_ostream &out, const json::Object &plan) {
                 std::to_string(int64_t(numberAt(run, {"micro_batch"}))));
       }
       std::vector<std::pair<double, double>> points = {{kLeft, heightOf(held)}};
-      double most = 0;
+      double max = 0;
       for (auto [at, amount] : llvm::enumerate(bytes)) {
         double used = amount.getAsNumber().value_or(0);
-        most = std::max(most, used);
+        max = std::max(max, used);
         points.push_back({kLeft + double(at) * unit, heightOf(held + used)});
         points.push_back(
             {kLeft + double(at + 1) * unit, heightOf(held + used)});
       }
       points.push_back({kWidth, heightOf(held)});
       picture.shape(points, "d",
-                    "activations and gradients: at most " + formatBytes(most) +
+                    "activations and gradients: at most " + formatBytes(max) +
                         " in use, in an arena of " +
                         formatBytes(numberAt(device, {"activations"}) +
                                     numberAt(device, {"gradients"})));

@@ -303,7 +303,7 @@ static bool isSkipped(const Program &judged, const Reference &reference) {
 
 /// A step that changes nothing is no test of the update: a smaller scale of the
 /// loss mends what overflows, down to one where small gradients are lost.
-static constexpr double kScaleSteps = 32, kLeastScale = 1.0 / 1024;
+static constexpr double kScaleSteps = 32, kMinScale = 1.0 / 1024;
 
 /// All steps of the program and of the reference. Both take the largest scale
 /// of the loss with which no step is skipped.
@@ -318,7 +318,7 @@ static void runSteps(Program &judged, Reference &reference,
     if (!judged.scalesLoss() || !isSkipped(judged, reference))
       continue;
     double smaller = judged.lossScale / kScaleSteps;
-    if (smaller < kLeastScale) {
+    if (smaller < kMinScale) {
       reference.notes.push_back(
           "step " + std::to_string(step + 1) +
           " changes no parameter: its gradients overflow float16 even with the "

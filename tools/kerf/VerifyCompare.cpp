@@ -214,10 +214,10 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
   result.name = info.name;
   result.isExact = isExact(info.dtype);
   result.shape.assign(info.shape, info.shape + info.rank);
-  double mostMoved = 0; // of any element, by rounding
+  double maxMoved = 0; // of any element, by rounding
   for (const Piece &piece : pieces)
     for (double slack : piece.slack)
-      mostMoved = std::max(mostMoved, slack);
+      maxMoved = std::max(mostMoved, slack);
   bool isAllMoved = true;
   for (size_t p = 0; p < pieces.size(); ++p) {
     const Piece &piece = pieces[p];
@@ -250,7 +250,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
         ++result.undecided;
       }
       result.wrong += !right;
-      isAllMoved &= right || difference <= mostMoved;
+      isAllMoved &= right || difference <= maxMoved;
       if (difference > result.largest) {
         result.largest = difference;
         result.found = x;

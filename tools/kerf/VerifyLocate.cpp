@@ -217,7 +217,7 @@ void Search::dropWhatRoundingDecides(const Probe &probe,
 
 /// How many values that differ are looked at: a fault spreads to most values
 /// that are computed from it, and the first ones tell where it is.
-static constexpr size_t kMostWrong = 64;
+static constexpr size_t kMaxWrong = 64;
 
 /// Whether some value differs when all are outputs.
 bool Search::handOutAll() {
@@ -232,7 +232,7 @@ bool Search::handOutAll() {
     Difference d = compareValue(everything, number, expected);
     if (d.wrong)
       wrong.push_back({number, std::move(expected), std::move(d)});
-    return wrong.size() < kMostWrong;
+    return wrong.size() < kMaxWrong;
   };
   for (int64_t step = 0; step < judged.numSteps() && result.value.empty();
        ++step) {

@@ -144,7 +144,7 @@ Wide ReshardBound::numCommon(const ReshardState &state) const {
   return result * numRanksOf(alone);
 }
 
-Wide ReshardBound::leastElements(const ReshardState &state) const {
+Wide ReshardBound::minElements(const ReshardState &state) const {
   if (numRanks > kMaxRanks)
     return 0;
   if (uint32_t open = state.partial & ~target.partial) {

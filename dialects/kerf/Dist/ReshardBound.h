@@ -33,7 +33,7 @@ public:
 
   /// Elements, summed over the ranks that the atoms tell apart; 0 where these
   /// are more than 4096.
-  Wide leastElements(const ReshardState &state) const;
+  Wide minElements(const ReshardState &state) const;
 
 private:
   /// A dimension in parts: the atoms whose digits number them, and the elements

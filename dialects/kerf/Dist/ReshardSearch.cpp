@@ -215,7 +215,7 @@ void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
   if (cost.elements > most)
     return;
   if (node.least < 0)
-    node.least = bound.leastElements(node.state);
+    node.least = bound.minElements(node.state);
   Wide onWay = cost.elements + node.least;
   if (onWay > most)
     return;

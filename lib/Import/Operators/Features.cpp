@@ -26,7 +26,7 @@ struct Grams {
 
 /// The most comparisons of a row with one number of all n-grams, each of which
 /// is an op.
-static constexpr int64_t kMostComparisons = 2048;
+static constexpr int64_t kMaxComparisons = 2048;
 
 /// How often each n-gram is in each row of `x`, [rows, n-grams]. `skipped`: how
 /// many numbers are left out between two numbers of an n-gram. Null where none
@@ -100,7 +100,7 @@ static LogicalResult tfIdfVectorizer(Node &node) {
       return node.error("ngram_indexes has fewer entries than n-grams");
     if (grams.count > 0 && length >= shortest && length <= longest) {
       comparisons += length * (length == 1 ? 1 : skips + 1);
-      if (comparisons > kMostComparisons)
+      if (comparisons > kMaxComparisons)
         return node.unsupported(
             "that many n-grams of operator TfIdfVectorizer",
             "lengths times skips of up to 2048 in all are taken");

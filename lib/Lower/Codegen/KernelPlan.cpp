@@ -69,7 +69,7 @@ private:
   KernelPlan &plan;
   Splits &splits;
   std::set<std::pair<void *, IndexVec>> visited;
-  size_t mostVisits = 64; ///< and as the ops allow that are visited
+  size_t maxVisits = 64; ///< and as the ops allow that are visited
   DenseMap<Operation *, int64_t> visits;
   /// Atoms on which it depends which element is read, or what is computed: a
   /// reshape of a dense operand makes others, which cancel. Known once the walk
@@ -256,7 +256,7 @@ bool Walk::visitWhole(Operation *op, ArrayRef<Index> index) {
 bool Walk::visit(Value value, ArrayRef<Index> index) {
   if (!visited.insert({value.getAsOpaquePointer(), IndexVec(index)}).second)
     return true;
-  if (visited.size() > mostVisits)
+  if (visited.size() > maxVisits)
     return refuse("values are used at too many indices");
   Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op)) {
@@ -270,7 +270,7 @@ bool Walk::visit(Value value, ArrayRef<Index> index) {
     return true;
   }
   int64_t count = ++visits[op];
-  mostVisits += count == 1 ? 16 + op->getNumOperands() : 0;
+  maxVisits += count == 1 ? 16 + op->getNumOperands() : 0;
   if (isExpensive(op)) {
     int64_t rowSize = plan.rowOps.empty()
                           ? 1

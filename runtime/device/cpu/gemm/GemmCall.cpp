@@ -194,8 +194,8 @@ private:
   }
 
   /// Iterations of a launch that are worth a thread.
-  int64_t grain(int64_t count, int64_t least) const {
-    return threads > 1 ? least : count;
+  int64_t grain(int64_t count, int64_t min) const {
+    return threads > 1 ? min : count;
   }
   bool own() const { return !shared; }
   int64_t width(bool side) const {
