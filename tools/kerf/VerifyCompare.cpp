@@ -217,7 +217,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
   double maxMoved = 0; // of any element, by rounding
   for (const Piece &piece : pieces)
     for (double slack : piece.slack)
-      maxMoved = std::max(mostMoved, slack);
+      maxMoved = std::max(maxMoved, slack);
   bool isAllMoved = true;
   for (size_t p = 0; p < pieces.size(); ++p) {
     const Piece &piece = pieces[p];
