@@ -46,7 +46,7 @@ Thread ranks add up gradients on the cores that compute, so there is little to h
 Thread ranks beside one memcpy of the same bytes, and beside Open MPI.""", ["bench/collectives/run.sh"]),
     "memory": ("Memory: what planning predicts, by what is laid out", """\
 Least, median and most over the devices of each kind of mesh, and every device out of its bars.""",
-               ["build/venv/bin/python", "bench/memory_prediction.py"]),
+               ["build/venv/bin/python", "bench/memory_prediction.py", "--all"]),
     "prediction": ("Time: what plans predict, by what is measured", """\
 Steps of inference on one and two ranks of one thread, after `kerf calibrate`. Kendall's tau over pairs whose measured
 times are 10% apart: 1 means that predictions order all of them as they run.""",

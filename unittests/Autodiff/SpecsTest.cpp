@@ -50,7 +50,8 @@ TEST(Specs, WrongLosses) {
   EXPECT_EQ(
       lossError("hinge(a,b)"),
       "option loss: unknown loss 'hinge', expected cross_entropy, nll, mse, "
-      "l1, bce_with_logits, huber or output");
+      "l1, bce_with_logits, huber or output; one that the model computes is "
+      "an output of it: option loss=NAME");
   EXPECT_EQ(lossError("mse(a,b"),
             "option loss: 'mse(a,b' does not end with ')'");
   EXPECT_EQ(lossError("mse(a)"),
