@@ -392,6 +392,11 @@ Outcome Compilation::runExplain() {
 void Compilation::takePlanned(plan::PlanResult result) {
   planned = std::move(result);
   planningNotes = planNotes(module.get());
+  if (planned.isCutShort)
+    planningNotes.insert(planningNotes.begin(),
+                         "the search was ended by option deadline: this is the "
+                         "best plan so far, and the bound is of what was "
+                         "looked at and what was not");
   planJson = planDocument(options, planned, module.get());
 }
 

@@ -13,10 +13,10 @@
 #include "kerf/Lower/Passes.h"
 #include "kerf/Pipelines/Compilation.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/Support/Units.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <map>
 #include <utility>
@@ -53,18 +53,6 @@ static int64_t bytesOfEnds(ModuleOp module, bool isTraining) {
               : 0;
 }
 
-static std::string inUnits(int64_t bytes) {
-  auto number = static_cast<double>(bytes);
-  const char *unit = "B";
-  for (const char *next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (number < 1024)
-      break;
-    number /= 1024;
-    unit = next;
-  }
-  return llvm::formatv("{0:f1} {1}", number, unit).str();
-}
-
 /// Ranks on CPUs share the memory of their host with the program that gives
 /// inputs and takes outputs: what it holds is not there for them.
 Outcome Compilation::leaveRoom() {
@@ -84,7 +72,8 @@ Outcome Compilation::leaveRoom() {
         options.model + ": the inputs and outputs of a step" +
             (options.callerBytes > 0 ? " and the data that are kept in memory"
                                      : "") +
-            " are " + inUnits(held) + ", the machine has " + inUnits(memory) +
+            " are " + formatBytes(static_cast<double>(held)) +
+            ", the machine has " + formatBytes(static_cast<double>(memory)) +
             " of memory\nnote: ranks on CPUs share the machine's memory with "
             "them: smaller sizes take less, option memory-limit says what "
             "ranks may take all the same");

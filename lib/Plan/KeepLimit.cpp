@@ -195,7 +195,7 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       if (isEnough() || !attempt.solved.hasSolution() ||
           attempt.stages.feasible)
         break;
-      graph.limitTwiceDone(share);
+      graph.limitReplicatedWork(share);
       again();
       if (attempt.solved.hasSolution())
         note();

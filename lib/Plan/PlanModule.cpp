@@ -267,6 +267,7 @@ PlanResult Planner::describe(Attempt &best) {
   result.cost = best.summary.cost;
   result.lowerBound = std::min(result.cost, lowerBound());
   result.candidates = allSummaries();
+  result.isCutShort = isCutShort();
   // The sort is stable, so the plan that is taken comes before plans of equal
   // cost if it is the first in front of the sort.
   std::rotate(result.candidates.begin(),

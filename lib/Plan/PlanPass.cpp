@@ -111,6 +111,9 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
                      << llvm::formatv("{0}", double(deadline)).str()
                      << ", expected at least 0";
     o.deadlineSeconds = deadline;
+    for (int64_t bytes : rejected)
+      if (bytes < 1)
+        return wrong() << "rejected: " << bytes << ", expected at least 1";
     o.rejectedBytes.assign(rejected.begin(), rejected.end());
     llvm::Expected<cost::Machine> loaded = cost::loadMachine(machine, devices);
     if (!loaded)

@@ -184,6 +184,9 @@ public:
   std::vector<CandidateSummary> summaries() const;
   /// With those that were not searched, whose reason is whyUnsearched().
   std::vector<CandidateSummary> allSummaries() const;
+  bool isCutShort() const {
+    return options.deadlineSeconds > 0 && !isStopped() && !unsearched.empty();
+  }
   static std::string whyUnsearched(bool isStopped) {
     return isStopped ? "not searched: planning was ended"
                      : "not searched: the deadline came first";

@@ -72,7 +72,7 @@ void Planner::reopen() {
     double bound = attempt.summary.lowerBound;
     double deadline = batch.isTraining() ? 2 : 0;
     // The bound is to be the whole candidate's.
-    attempt.graph->limitTwiceDone(1);
+    attempt.graph->limitReplicatedWork(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);
     attempt.isShort = attempt.isShort || isLimited(attempt, deadline);
@@ -151,7 +151,7 @@ bool Planner::trustLess(FitTime time) {
     if (options.deadlineSeconds > 0)
       deadline = std::max(budget() - elapsed(), 0.01);
     attempt.isPostponed = false;
-    attempt.graph->limitTwiceDone(1);
+    attempt.graph->limitReplicatedWork(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);

@@ -51,17 +51,29 @@ for number, path in enumerate(damaged):
 checks.expect("damaged files", compile_with(cache, "damaged") == plain)
 checks.expect("they are whole again", sum(path.is_file() and path.stat().st_size > 100 for path in damaged) > len(first) // 2)
 
-# Many small files are trimmed, those first that were not used for the longest time; fewer stay.
-many = cache / "kerf/kernels"
-for number in range(19000):
-    (many / f"llvmcache-{number:032X}").write_bytes(b"0" * 16)
-    os.utime(many / f"llvmcache-{number:032X}", (first_used := min(path.stat().st_mtime for path in first) - 3600, first_used))
-compile_with(cache, "many")
+# Many small files are trimmed, those first that were not used for the longest time; fewer stay, and so do all in the
+# 20 minutes after they were looked through.
+many, unused = cache / "kerf/kernels", min(path.stat().st_mtime for path in first) - 3600
+
+
+def add(numbers):
+    for number in numbers:
+        (many / f"llvmcache-{number:032X}").write_bytes(b"0" * 16)
+        os.utime(many / f"llvmcache-{number:032X}", (unused, unused))
+
+
+def compile_later(name):
+    os.utime(many / "llvmcache.timestamp", (unused, unused))
+    return compile_with(cache, name)
+
+
+add(range(19000))
+compile_later("many")
 checks.expect("many are kept", len(kept(cache)) > 19000, len(kept(cache)))
-for number in range(19000, 21000):
-    (many / f"llvmcache-{number:032X}").write_bytes(b"0" * 16)
-    os.utime(many / f"llvmcache-{number:032X}", (first_used, first_used))
-checks.expect("too many", compile_with(cache, "trimmed") == plain and len(kept(cache)) == 16000, len(kept(cache)))
+add(range(19000, 21000))
+compile_with(cache, "soon")
+checks.expect("not at once", len(kept(cache)) > 21000, len(kept(cache)))
+checks.expect("too many", compile_later("trimmed") == plain and len(kept(cache)) == 20000, len(kept(cache)))
 checks.expect("what was used stays", all(path.exists() for path in first))
 
 # Where nothing can be kept.

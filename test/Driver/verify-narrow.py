@@ -50,6 +50,14 @@ for optimizer in ("adagrad,lr=0.01", "rmsprop,lr=0.01", "sgd,lr=0.01"):
     verified(f"{optimizer}: a small loss of large scores", 0, [r"^equal +loss: 1 element, .* 1 that rounding alone decides"], *arguments)
     verified(f"{optimizer}: and a fault", 1, [r"^differs +loss"], *arguments, "--damage=score")
 
+# Parameters near 1 that a step changes by less than their tolerance: what is judged of that is said, and --atol judges it.
+UPDATES = r"^ +2 of 2 parameters change by no more than 16 bits let them differ \(0\.\d+\): .*; --atol=A, or f32, judges them as well$"
+small = [scores, "--loss=bce_with_logits(score,labels)", f"--input=@{OUT / 'scores.npz'}", "--optimizer=sgd,lr=1e-6", "--frozen=shift"]
+verified("a small update", 0, [UPDATES], *small, "--precision=bf16")
+for title, more in (("in f32", []), ("with a tolerance", ["--precision=bf16", "--atol=1e-9", "--rtol=0"])):
+    result = kerf("verify", *small, *more, "--train")
+    checks.expect(f"a small update, {title}", not re.search(UPDATES, result.stdout, re.M) and "equal " in result.stdout, result.stdout)
+
 # Gradients of some 90, of large inputs: times 1024 they are beyond float16.
 steep = saved("steep", [helper.make_node("MatMul", ["x", "w"], ["p"], name="product"), helper.make_node("Add", ["p", "shift"], ["y"], name="shifted")],
               [("w", 2e-4 * rng.standard_normal((INNER, WIDE)).astype(np.float32)), ("shift", np.full(1, 0.5, np.float32))], [("x", [ROWS, INNER])],

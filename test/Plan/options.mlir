@@ -4,6 +4,7 @@
 // RUN: not kerf-opt %s --kerf-plan="objective=speed" 2>&1 | FileCheck %s --check-prefix=OBJECTIVE
 // RUN: not kerf-opt %s --kerf-plan="cost-model=tree" 2>&1 | FileCheck %s --check-prefix=MODEL
 // RUN: not kerf-opt %s --kerf-plan="memory-limit=-1" 2>&1 | FileCheck %s --check-prefix=LIMIT
+// RUN: not kerf-opt %s --kerf-plan="memory-limit=1000 rejected=-3" 2>&1 | FileCheck %s --check-prefix=REJECTED
 // RUN: not kerf-opt %s --kerf-plan="devices=0" 2>&1 | FileCheck %s --check-prefix=DEVICES
 // RUN: not kerf-opt %s --kerf-plan="schedule=zb" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // RUN: not kerf-opt %s --kerf-lower-precision="precision=f8" 2>&1 | FileCheck %s --check-prefix=PRECISION
@@ -27,6 +28,7 @@
 // OBJECTIVE: Cannot find option named 'speed'
 // MODEL: Cannot find option named 'tree'
 // LIMIT: memory-limit: -1, expected at least 0
+// REJECTED: rejected: -3, expected at least 1
 // DEVICES: devices: 0, expected at least 1
 // SCHEDULE: schedule: 'zb', expected auto, gpipe, 1f1b or interleaved
 // PRECISION: Cannot find option named 'f8'

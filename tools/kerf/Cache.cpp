@@ -2,7 +2,6 @@
 #include "Cache.h"
 
 #include "llvm/ADT/SmallString.h"
-#include "llvm/Support/CachePruning.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -44,26 +43,4 @@ ObjectCacheOptions kerf::tool::kernelCache(const Options &options) {
                     self.getLastModificationTime().time_since_epoch().count())
           .str();
   return cache;
-}
-
-/// Of small kernels many files are few bytes, and each takes time when all are
-/// looked through.
-static constexpr uint64_t kMostFiles = 20000, kFilesLeft = 16000;
-
-void kerf::tool::trimKernels(const Options &options) {
-  std::string folder = kernelCache(options).folder;
-  if (folder.empty())
-    return;
-  uint64_t count = 0;
-  std::error_code error;
-  for (llvm::sys::fs::directory_iterator file(folder, error), end;
-       !error && file != end; file.increment(error))
-    ++count;
-  if (count <= kMostFiles)
-    return;
-  llvm::CachePruningPolicy policy;
-  policy.Interval = std::chrono::seconds(0);
-  policy.Expiration = std::chrono::hours(30 * 24);
-  policy.MaxSizeFiles = kFilesLeft;
-  pruneCache(folder, policy);
 }

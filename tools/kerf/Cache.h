@@ -18,10 +18,6 @@ std::string cacheFolder();
 /// Where compiled kernels are kept: in that folder, but for --no-kernel-cache.
 ObjectCacheOptions kernelCache(const Options &options);
 
-/// Once a command has written what it makes: removes what has not been used for
-/// the longest time, if there are too many kernels.
-void trimKernels(const Options &options);
-
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_CACHE_H

@@ -381,9 +381,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     }
     int code = command(options);
     bool isWritten = finishOutput();
-    if (command == compile || command == run || command == generate ||
-        command == train || command == verify)
-      trimKernels(options);
+    pruneObjectCache(kernelCache(options));
     return isWritten ? code : std::max<int>(code, kRunTime);
   } catch (const CLI::ParseError &error) {
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };

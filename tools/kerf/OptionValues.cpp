@@ -116,44 +116,8 @@ int64_t kerf::tool::parseBytes(const std::string &text,
                 {}};
 }
 
-static std::string formatScaled(double value, double base,
-                                std::initializer_list<const char *> units) {
-  auto unit = units.begin();
-  while (std::fabs(value) >= base && unit + 1 != units.end()) {
-    value /= base;
-    ++unit;
-  }
-  char text[64];
-  const char *format = unit == units.begin() && value == std::floor(value)
-                           ? "%.0f%s"
-                       : std::fabs(value) < 10  ? "%.2f%s"
-                       : std::fabs(value) < 100 ? "%.1f%s"
-                                                : "%.0f%s";
-  std::snprintf(text, sizeof(text), format, value, *unit);
-  return text;
-}
-
-std::string kerf::tool::formatBytes(double bytes) {
-  return formatScaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
-}
-
-std::string kerf::tool::formatCount(double count) {
-  return formatScaled(count, 1000, {"", " k", " M", " G", " T", " P"});
-}
-
 std::string kerf::tool::elementsText(int64_t elements) {
   return elements == 1
              ? "1 element"
              : formatCount(static_cast<double>(elements)) + " elements";
-}
-
-std::string kerf::tool::formatFlops(double count) {
-  return formatScaled(
-      count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});
-}
-
-std::string kerf::tool::formatSeconds(double seconds) {
-  if (seconds >= 1)
-    return formatScaled(seconds, 1e9, {" s"});
-  return formatScaled(seconds * 1e9, 1000, {" ns", " us", " ms"});
 }

@@ -8,6 +8,8 @@
 #ifndef KERF_TOOLS_OPTIONS_H
 #define KERF_TOOLS_OPTIONS_H
 
+#include "kerf/Support/Units.h"
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -18,6 +20,11 @@
 #include <vector>
 
 namespace kerf::tool {
+
+using kerf::formatBytes;
+using kerf::formatCount;
+using kerf::formatFlops;
+using kerf::formatSeconds;
 
 /// Exit codes (docs/CommandLine.md).
 enum ExitCode {
@@ -173,13 +180,8 @@ std::pair<std::string, int64_t> parseBinding(const std::string &text,
 /// "80GiB", "512MiB", "1.5GB", "4096".
 int64_t parseBytes(const std::string &text, const std::string &flag);
 
-/// People's bytes and seconds: "1.5 MiB", "3.2 ms".
-std::string formatBytes(double bytes);
-std::string formatSeconds(double seconds);
-std::string formatCount(double count);
 /// "1 element", "12.4 k elements".
 std::string elementsText(int64_t elements);
-std::string formatFlops(double count);
 
 } // namespace kerf::tool
 

@@ -431,16 +431,6 @@ std::vector<std::string> kerf::tool::notesOf(const Compilation &compilation,
   if (o.train && o.optimizer.empty())
     notes.push_back("--optimizer is not given: the step is that of sgd, which "
                     "keeps no state");
-  const llvm::json::Array *all =
-      compilation.getPlanJson().getArray("runners_up");
-  if (o.deadline > 0 && all &&
-      llvm::any_of(*all, [](const llvm::json::Value &each) {
-        return each.getAsObject()->getString("reason").value_or("").starts_with(
-            "not searched: the deadline");
-      }))
-    notes.push_back("the search was ended by --deadline: this is the best plan "
-                    "so far, and the bound is of what was looked at and what "
-                    "was not");
   std::vector<std::pair<std::string, int64_t>> mesh;
   if (plan::parseMeshText(o.mesh, mesh).empty())
     for (const auto &[axis, size] : mesh)

@@ -22,6 +22,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -132,6 +133,52 @@ static std::vector<Pair> parameterPairs(const Program &judged,
     pair.data = pair.held.data();
   }
   return result;
+}
+
+/// The parameters that steps write, before the first step.
+static std::vector<std::vector<double>> firstParameters(Program &judged) {
+  judged.load();
+  std::vector<std::vector<double>> result;
+  for (auto &[name, index] : judged.mutableParameters()) {
+    kerf_tensor_info_t info = judged.parameter(index).tensor;
+    std::vector<char> data = judged.parameterData(index);
+    result.push_back(toNumbers(
+        data.data(), info.dtype,
+        static_cast<int64_t>(data.size() / kerf_dtype_size(info.dtype))));
+  }
+  return result;
+}
+
+/// In 16 bits parameters may differ by a part of the largest of them, which can
+/// be more than a few steps change: what is not judged there is said.
+static void noteSmallUpdates(const Program &judged, Reference &reference,
+                             const std::vector<Pair> &parameters,
+                             const std::vector<std::vector<double>> &before) {
+  size_t count = 0, small = 0;
+  double atol = 0;
+  for (auto [pair, parameter, old] :
+       llvm::zip_equal(parameters, judged.mutableParameters(), before)) {
+    kerf_parameter_info_t info = judged.parameter(parameter.second);
+    if (!kindOfState(info).empty())
+      continue;
+    std::vector<double> now = *reference.parameter(info, pair.name);
+    double change = 0;
+    for (auto [a, b] : llvm::zip_equal(now, old))
+      change = std::max(change, std::fabs(a - b));
+    ++count;
+    small += change <= pair.tolerance.atol;
+    atol = std::max(atol, pair.tolerance.atol);
+  }
+  if (!small)
+    return;
+  std::string note;
+  llvm::raw_string_ostream(note)
+      << small << " of " << count
+      << " parameters change by no more than 16 bits let them differ ("
+      << llvm::format("%.3g", atol)
+      << "): of their updates the gradients' norm and the optimizer's states "
+         "are judged; --atol=A, or f32, judges them as well";
+  reference.notes.push_back(std::move(note));
 }
 
 /// A program is not wrong where rounding alone decides a result. Three cases: a
@@ -346,6 +393,9 @@ int kerf::tool::verify(const Options &options) {
   std::optional<Progress> progress(options);
   progress->enter("preparing the reference");
   std::unique_ptr<Reference> reference = makeReference(options, judged);
+  std::vector<std::vector<double>> before;
+  if (options.train && options.expected.empty() && judged.narrow > 0)
+    before = firstParameters(judged);
   runSteps(judged, *reference, *progress);
   progress->enter("comparing");
   std::vector<Difference> differences;
@@ -353,6 +403,8 @@ int kerf::tool::verify(const Options &options) {
                     parameters;
   if (options.train && options.expected.empty())
     parameters = parameterPairs(judged, *reference, options);
+  if (!before.empty())
+    noteSmallUpdates(judged, *reference, parameters, before);
   for (const std::vector<Pair> *pairs : {&outputs, &parameters})
     for (const Pair &pair : *pairs)
       differences.push_back(pair.compare());

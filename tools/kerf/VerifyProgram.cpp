@@ -216,17 +216,20 @@ void Program::readInputs() {
   }
 }
 
+void Program::load() {
+  if (session)
+    return;
+  rt::preferShortSpins();
+  kerf_session_options_t sessionOptions{};
+  sessionOptions.struct_size = sizeof(sessionOptions);
+  sessionOptions.threads = static_cast<int32_t>(options.threads);
+  sessionOptions.deadline_seconds = options.timeout;
+  check(kerf_session_create(package, &sessionOptions, &session), options.model);
+  readInputs();
+}
+
 void Program::step() {
-  if (!session) {
-    rt::preferShortSpins();
-    kerf_session_options_t sessionOptions{};
-    sessionOptions.struct_size = sizeof(sessionOptions);
-    sessionOptions.threads = static_cast<int32_t>(options.threads);
-    sessionOptions.deadline_seconds = options.timeout;
-    check(kerf_session_create(package, &sessionOptions, &session),
-          options.model);
-    readInputs();
-  }
+  load();
   for (int32_t i = 0; i < static_cast<int32_t>(inputs.size()); ++i) {
     kerf_tensor_info_t info;
     check(kerf_package_input(package, i, &info), options.model);

@@ -38,6 +38,8 @@ public:
 
   /// Of inference 1, of training --steps.
   int64_t numSteps() const;
+  /// Parameters are as they are before the first step, which does it, too.
+  void load();
   /// Runs a step on given inputs, or on inputs drawn for this step.
   void step();
   /// Forgets all steps: the next one is the first, with the loss multiplied by

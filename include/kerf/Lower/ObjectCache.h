@@ -15,6 +15,12 @@ struct ObjectCacheOptions {
   std::string compiler;
 };
 
+/// Removes files of the folder, those first that were not used for the longest
+/// time, until they are at most 256 MiB and 20,000 files that were used in the
+/// last 30 days. For the end of a command, since it may take a while; looks
+/// again 20 minutes after it last did.
+void pruneObjectCache(const ObjectCacheOptions &options);
+
 } // namespace kerf
 
 #endif // KERF_LOWER_OBJECTCACHE_H

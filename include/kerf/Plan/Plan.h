@@ -196,6 +196,8 @@ struct PlanResult {
   /// Whether the cost of the plan is known; that of a given plan may not be. If
   /// false, seconds, stages and memory are missing.
   bool isPriced = true;
+  /// Whether the deadline came before all candidates were searched.
+  bool isCutShort = false;
 };
 
 /// What can go wrong, by exit code of the driver.

@@ -16,11 +16,6 @@ using namespace llvm;
 
 namespace kerf::codegen {
 
-/// The most bytes of all files together; pruning removes the files that were
-/// not used for the longest time until they fit.
-static constexpr uint64_t kMaxBytes = 256 << 20;
-static constexpr auto kUnusedFor = std::chrono::hours(30 * 24);
-
 static uint64_t checksum(StringRef bytes) {
   return xxh3_64bits(arrayRefFromStringRef(bytes));
 }
@@ -76,18 +71,18 @@ Expected<SmallString<0>> ObjectCache::compile(Module &module, bool optimise) {
   Error error = writeFile(path, [&](raw_ostream &out) {
     out << *object << StringRef(sum, sizeof(sum));
   });
-  hasKept = hasKept || !error;
   consumeError(std::move(error));
   return object;
 }
 
-void ObjectCache::prune() const {
-  if (!hasKept)
+} // namespace kerf::codegen
+
+void kerf::pruneObjectCache(const ObjectCacheOptions &options) {
+  if (options.folder.empty())
     return;
   CachePruningPolicy policy;
-  policy.Expiration = kUnusedFor;
-  policy.MaxSizeBytes = kMaxBytes;
+  policy.Expiration = std::chrono::hours(30 * 24);
+  policy.MaxSizeBytes = 256 << 20;
+  policy.MaxSizeFiles = 20000; // of small kernels many are few bytes
   pruneCache(options.folder, policy);
 }
-
-} // namespace kerf::codegen

@@ -15,9 +15,6 @@
 
 #include "ObjectCode.h"
 
-#include <atomic>
-#include <optional>
-
 namespace kerf::codegen {
 
 class ObjectCache {
@@ -28,16 +25,12 @@ public:
   /// in parallel for modules of different contexts.
   llvm::Expected<llvm::SmallString<0>> compile(llvm::Module &module,
                                                bool optimise);
-  /// Once nothing is compiled any more: removes what has not been used for the
-  /// longest time, if the folder has become too large.
-  void prune() const;
 
 private:
   std::string pathFor(const llvm::Module &module, bool optimise) const;
 
   const ObjectCacheOptions &options;
   const Target &target;
-  std::atomic<bool> hasKept{false};
 };
 
 } // namespace kerf::codegen

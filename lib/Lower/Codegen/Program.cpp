@@ -53,7 +53,6 @@ void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
       unit.error = llvm::toString(object.takeError());
     unit.module.reset();
   });
-  cache.prune();
 }
 
 } // namespace

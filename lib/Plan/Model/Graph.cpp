@@ -583,12 +583,12 @@ void Graph::addFlops() {
   }
   flopsOfModel = whole;
   problem.addResource("flops", std::nullopt);
-  limitTwiceDone(1);
+  limitReplicatedWork(1);
   for (auto &[node, amounts] : usages)
     problem.addUsage(Flops, node->node, {0, 1}, amounts);
 }
 
-void Graph::limitTwiceDone(double share) {
+void Graph::limitReplicatedWork(double share) {
   if (problem.resources.size() <= Flops)
     return;
   auto twice = static_cast<int64_t>(100 * share);

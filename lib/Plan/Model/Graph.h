@@ -166,7 +166,7 @@ public:
   /// Limits the work of a device to (1 + share / 10) / N of all work; what is
   /// more than 1/N is for work that several devices repeat. `share` is at most
   /// 1; a smaller one leaves room for the cut into stages.
-  void limitTwiceDone(double share);
+  void limitReplicatedWork(double share);
   /// Of values whose hints have one, in program order.
   const llvm::MapVector<mlir::Value, int64_t> &getWantedStages() const {
     return wantedStages;

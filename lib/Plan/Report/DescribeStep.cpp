@@ -20,6 +20,7 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
   for (Variant &other : variants) {
     if (&other == &variant)
       continue;
+    result.isCutShort |= other.planner->isCutShort();
     result.lowerBound =
         std::min(result.lowerBound, other.planner->lowerBound());
     for (CandidateSummary &candidate : other.planner->allSummaries()) {
@@ -28,6 +29,8 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
       result.candidates.push_back(std::move(candidate));
     }
   }
+  result.isCutShort |= options.deadlineSeconds > 0 && !asItIs().isStopped() &&
+                       !unsearched.empty();
   for (const Kind &kind : unsearched) {
     CandidateSummary &left = result.candidates.emplace_back();
     left.mesh = best.summary.mesh;
@@ -95,7 +98,7 @@ std::string StepPlanner::refusal() const {
          (asItIs().isStopped()
               ? ""
               : holdsLessNote(options, asItIs().hasMoreMicroBatches(),
-                              /*isProven=*/false)) +
+                              /*isProven=*/false, /*isOfAll=*/false)) +
          (isCutShort() && !asItIs().isStopped()
               ? "\nnote: the search ended at its time: there may be a plan "
                 "that a longer option deadline finds"

@@ -234,10 +234,10 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
     forced.graph = std::move(found.graph);
     forced.graph->recountParameters();
     double begin = elapsed();
-    forced.graph->limitTwiceDone(1);
+    forced.graph->limitReplicatedWork(1);
     solveAndCut(forced, seconds);
     makeFit(forced, std::max(seconds - (elapsed() - begin), 0.01));
-    forced.graph->limitTwiceDone(1);
+    forced.graph->limitReplicatedWork(1);
     found.graph = std::move(forced.graph);
     problem.nodes[node].costs = std::move(allowed);
     found.graph->recountParameters();

@@ -11,8 +11,9 @@
 #include "../Model/StageUnits.h"
 #include "../Solver/Stopwatch.h"
 
+#include "kerf/Support/Units.h"
+
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 
 #include <cmath>
 
@@ -26,41 +27,16 @@ std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-/// Also where the last are zeros, as other figures have them.
-static std::string threeDigits(double value) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format(value < 9.995   ? "%.2f"
-                                                 : value < 99.95 ? "%.1f"
-                                                                 : "%.0f",
-                                                 value);
-  return text;
-}
-
-static std::string shortBytes(int64_t bytes) {
-  constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  auto scaled = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; scaled >= 999.5 && unit + 1 < std::size(kUnits); ++unit)
-    scaled /= 1024;
-  return threeDigits(scaled) + " " + kUnits[unit];
-}
-
 std::string kerf::plan::atLeast(Objective objective, double bound) {
-  std::string text;
-  if (objective == Objective::Time)
-    text = bound >= 1      ? threeDigits(bound) + " s"
-           : bound >= 1e-3 ? threeDigits(bound * 1e3) + " ms"
-                           : threeDigits(bound * 1e6) + " us";
-  else if (bound < 1024)
-    llvm::raw_string_ostream(text) << llvm::format("%.0f bytes", bound);
-  else
-    text = shortBytes(static_cast<int64_t>(std::min(bound, 9e18)));
+  std::string text =
+      objective == Objective::Time ? formatSeconds(bound) : formatBytes(bound);
   return "costs at least " + text + ", more than another";
 }
 
 std::string kerf::plan::bytesText(int64_t bytes) {
   return std::to_string(bytes) + " bytes" +
-         (bytes < 1024 ? "" : " (" + shortBytes(bytes) + ")");
+         (bytes < 1024 ? ""
+                       : " (" + formatBytes(static_cast<double>(bytes)) + ")");
 }
 
 std::string kerf::plan::nameOf(const CandidateSummary &candidate) {
@@ -118,10 +94,12 @@ kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
     std::vector<std::string> names;
     for (const CandidateSummary *candidate :
          llvm::ArrayRef(ending.candidates).take_front(kCandidates))
-      names.push_back(nameOf(*candidate) +
-                      (bytesOf(candidate) == kUnknown
-                           ? ""
-                           : " (" + shortBytes(bytesOf(candidate)) + ")"));
+      names.push_back(
+          nameOf(*candidate) +
+          (bytesOf(candidate) == kUnknown
+               ? ""
+               : " (" + formatBytes(static_cast<double>(bytesOf(candidate))) +
+                     ")"));
     if (ending.candidates.size() > kCandidates)
       names.push_back("and " +
                       std::to_string(ending.candidates.size() - kCandidates) +
@@ -136,7 +114,10 @@ kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
 }
 
 std::string kerf::plan::holdsLessNote(const PlanOptions &options, bool hasMore,
-                                      bool isProven) {
+                                      bool isProven, bool isOfAll) {
+  // Cut as finely as can be it is too much.
+  if (isOfAll)
+    return "\nnote: with more devices each holds less";
   return "\nnote: with more devices, or more tp or pp in option mesh," +
          (hasMore ? " or more micro-batches than option " +
                         options.microBatchesOption + " asks for,"
@@ -144,7 +125,10 @@ std::string kerf::plan::holdsLessNote(const PlanOptions &options, bool hasMore,
          " each device holds less" +
          (isProven || !options.mesh.empty()
               ? ""
-              : "; a mesh that option mesh fixes is searched for longer");
+              : "; a mesh that option mesh fixes is searched for longer") +
+         (isProven ? ""
+                   : "; searches that end by their time may find another plan "
+                     "in another run");
 }
 
 static PlanOptions withoutMemoryLimit(PlanOptions options) {
@@ -341,7 +325,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                    : std::string("none is proven not to"));
   result.message += ", the limit is " + bytes(*limit) +
                     (isProven ? smallest(", and ") : "") + notes +
-                    holdsLessNote(given, hasMore, isProven);
+                    holdsLessNote(given, hasMore, isProven, least.isOfAll);
   if (!isProven && isCutShort)
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";

@@ -52,9 +52,9 @@ std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
 
 /// What lets each device hold less: a note behind a message. `hasMore`: whether
 /// the batch divides by more micro-batches than were looked at; `isProven`:
-/// whether a longer search cannot help.
+/// whether a longer search cannot help; `isOfAll`: nor any other cut.
 std::string holdsLessNote(const PlanOptions &options, bool hasMore,
-                          bool isProven);
+                          bool isProven, bool isOfAll);
 
 /// How candidates ended, once per reason, the smallest few of each: notes
 /// behind a message.
