@@ -216,9 +216,12 @@ bool Importer::checkModel() {
     refuse("", message);
     fine = false;
   };
-  if (!model.has_graph())
+  // Many other files can be read as fields that nobody knows.
+  if (!model.has_graph() ||
+      (model.ir_version() == 0 && model.graph().node().empty() &&
+       model.graph().output().empty()))
     wrong("file holds no graph, not an ONNX model");
-  if (model.ir_version() < 1 || model.ir_version() > kNewestIR)
+  else if (model.ir_version() < 1 || model.ir_version() > kNewestIR)
     wrong("format version (ir_version) is " + Twine(model.ir_version()) +
           ", expected from 1 to " + Twine(kNewestIR));
   if (!fine)

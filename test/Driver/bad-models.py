@@ -140,6 +140,8 @@ def check(checks, name, content, patterns):
 
 checks = Checks()
 in_parallel([(check, checks, name, *case) for name, case in CASES.items()])
+(OUT / "other.onnx").write_bytes(b"xx")  # a field that nobody knows
+expect_error(checks, "1-other", ["inspect", OUT / "other.onnx"], 3, ["file holds no graph, not an ONNX model"])
 expect_error(checks, "1-missing", ["plan", OUT / "none.onnx"], 2, ["none.onnx"])
 expect_error(checks, "1-folder", ["plan", OUT], 2, [OUT.name])
 # 9: what follows from a node that is refused is no error of its own.
