@@ -122,7 +122,7 @@ void Planner::sharpenBounds() {
     StageBounds closer(function, candidate, options, batch);
     closer.sharpen(*attempt.graph,
                    left() / static_cast<double>(candidate.stages),
-                   countsProcessor());
+                   countedEffort());
     attempt.summary.lowerBound =
         std::max(attempt.summary.lowerBound, closer.minBytes(0));
   }

@@ -85,9 +85,9 @@ void Planner::passOver(const MeshCandidate &candidate, Sum least) {
 
 Planner::Look Planner::lookAt(const MeshCandidate &candidate) {
   Look look;
-  look.graph =
-      std::make_unique<Graph>(function, rules, candidate, options, batch,
-                              dimBlocks, names, floor, traffic, zero, ways);
+  look.graph = std::make_unique<Graph>(function, rules, candidate, options,
+                                       batch, dimBlocks, names, floor, traffic,
+                                       zero, ways, &spent.effort());
   if (isLongToSetUp(candidate) && options.solver == SolverKind::Auto)
     look.least = look.graph->leastOfOps();
   return look;

@@ -384,7 +384,7 @@ bool Planner::isLimited(Attempt &attempt, double deadline) {
     return false;
   if (options.solver == SolverKind::Random)
     return !attempt.summary.reason.empty();
-  if (!countsProcessor() && elapsed() > budget())
+  if (!countsEffort() && elapsed() > budget())
     return true; // there is no time to tell
   std::optional<int64_t> limit;
   std::swap(limit, problem.resources[Graph::Memory].limit);

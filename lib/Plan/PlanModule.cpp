@@ -117,7 +117,7 @@ SolveOptions Planner::solveOptionsFor(const Attempt &attempt, double deadline) {
   SolveOptions result;
   result.seed = options.seed;
   result.deadlineSeconds = deadline;
-  result.deadlineIsOfProcessor = countsProcessor();
+  result.effort = countedEffort();
   result.stop = options.stop;
   result.maxTableEntries = int64_t(1) << 23;
   result.cutoff = cutoffFor(attempt.graph->candidate);
@@ -219,8 +219,9 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   }
   if (attempt.isFlat)
     chunks = candidate.chunks.front().number;
-  attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
-                             options, {chunks, incumbent(), attempt.allowance});
+  attempt.stages = cutStages(
+      *attempt.graph, attempt.solved.solution, function, options,
+      {chunks, incumbent(), attempt.allowance, nullptr, &spent.effort()});
   summary.chunks = attempt.stages.chunks;
   attempt.isShort |= attempt.stages.isShort;
   if (!attempt.stages.feasible) {

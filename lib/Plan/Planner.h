@@ -81,6 +81,22 @@ inline constexpr double kSafeAllowance = 0.8;
 /// Why a plan is not taken that was lowered.
 inline constexpr const char *kLaidOutAbove =
     "laid out, more memory than the limit";
+/// The time since planning began.
+class PlanningTime {
+public:
+  explicit PlanningTime(Effort &effort)
+      : counted(&effort), begin(effort.seconds()) {}
+  /// Of what is counted.
+  double effortSeconds() const { return counted->seconds() - begin; }
+  double wallSeconds() const { return watch.seconds(); }
+  Effort &effort() const { return *counted; }
+
+private:
+  Effort *counted;
+  double begin;
+  Stopwatch watch;
+};
+
 /// How long plans that keep the limit are looked for while none is known.
 class FitTime {
 public:
@@ -97,16 +113,16 @@ private:
 
 class Planner {
 public:
-  /// `start`: when planning began, from which deadlines count.
+  /// `spent`: since planning began, from which deadlines count.
   Planner(mlir::func::FuncOp function, const PlanOptions &options,
-          Stopwatch start, OpRules rules = OpRules())
+          PlanningTime spent, OpRules rules = OpRules())
       : function(function), options(options),
         rules(rules.empty() ? OpRules(function) : std::move(rules)),
         batch(function, options.batchDims, this->rules),
         dimBlocks(function, this->rules), names(function),
         floor(function, batch.isTraining()), traffic(function),
         zero(function, options.zero), numOps(unitsOf(function).size()),
-        start(start) {}
+        spent(spent) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
   /// with an error where the request is at fault. Plans that keep the limit are
@@ -213,11 +229,16 @@ public:
   llvm::StringRef candidateSetText() const { return candidateSet; }
   Trial verdict(const Attempt *best) const;
   /// Seconds since planning began: of the clock where somebody waits for a
-  /// deadline, else of the processor, so that what else the machine does has no
-  /// effect on the plan.
-  double elapsed() const { return start.seconds(countsProcessor()); }
-  bool countsProcessor() const {
-    return options.deadlineSeconds <= 0 || options.deadlineIsOfProcessor;
+  /// deadline, else counted, so that the plan is the same on every machine.
+  double elapsed() const {
+    return countsEffort() ? spent.effortSeconds() : spent.wallSeconds();
+  }
+  bool countsEffort() const {
+    return options.deadlineSeconds <= 0 || options.deadlineIsOfEffort;
+  }
+  /// Of what is solved; null: its seconds are of the clock.
+  Effort *countedEffort() const {
+    return countsEffort() ? &spent.effort() : nullptr;
   }
   bool isStopped() const { return options.stop && *options.stop; }
   /// The cheapest plan so far, of this or another planner; infinity without.
@@ -360,7 +381,7 @@ private:
   dist::ReshardWays ways; ///< of all candidates
   ZeroParts zero;
   size_t numOps; ///< groups of ops that one stage computes
-  Stopwatch start;
+  PlanningTime spent;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::vector<bool> tried;               ///< per candidate
   /// Behind these come more micro-batches of one stage, then of several.

@@ -4,18 +4,13 @@
 #include "EntryFunction.h"
 #include "Model/Layouts.h"
 
-#include "kerf/Plan/Recompute.h"
-
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Every K-th block is computed again, for these K in the order in which they
-/// are searched: the first holds least memory.
-static constexpr int64_t kEvery[] = {1, 2, 4};
 /// Seconds after the first rejected plan at which the search ends, where no
 /// deadline was asked for, and how many known plans are laid out then.
-static constexpr double kMaxSeconds = 60, kMaxSecondsOfSmall = 20;
+static constexpr double kMaxSeconds = 60, kMaxSecondsOfSmall = 30;
 static constexpr int kLateTries = 12;
 /// The share of a deadline that the search may spend on the step as it is, if
 /// the user has set a memory limit or the machine's may bind; the rest is for
@@ -42,8 +37,9 @@ static bool mayBind(func::FuncOp function, const PlanOptions &options) {
 }
 
 StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
-                         const PlanOptions &options, OpRules rules)
-    : module(module), function(function), options(options) {
+                         const PlanOptions &options, Effort &effort,
+                         OpRules rules)
+    : module(module), function(function), options(options), spent(effort) {
   Variant &first = variants.emplace_back();
   first.zero = options.zero;
   first.options = options;
@@ -59,7 +55,7 @@ StepPlanner::StepPlanner(ModuleOp module, func::FuncOp function,
     }
   }
   first.planner =
-      std::make_unique<Planner>(main, first.options, start, std::move(rules));
+      std::make_unique<Planner>(main, first.options, spent, std::move(rules));
   if (mayHoldLess() && (options.memoryLimitBytes || mayBind(function, options)))
     first.options.deadlineSeconds *= kShareAsItIs;
   first.planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/false);
@@ -78,82 +74,6 @@ bool StepPlanner::mayRecompute() {
 bool StepPlanner::mayUseZero() {
   return options.searchZero && asItIs().isTraining() && mayCutData(options) &&
          options.solver == SolverKind::Auto && memoryLimitOf(options);
-}
-
-bool StepPlanner::makeKind(func::FuncOp function, Kind kind) {
-  bool isChanged = recomputeEvery(function, kind.every);
-  isChanged |= roundInPrologue(function, kind.zero);
-  return isChanged;
-}
-
-StepPlanner::Variant *StepPlanner::addVariant(Kind kind) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  auto main = copy->lookupSymbol<func::FuncOp>(function.getName());
-  if (!makeKind(main, kind) && kind.zero == options.zero)
-    return nullptr;
-  Variant &variant = variants.emplace_back();
-  static_cast<Kind &>(variant) = kind;
-  variant.options = options;
-  variant.options.zero = kind.zero;
-  variant.module = std::move(copy);
-  variant.planner = std::make_unique<Planner>(main, variant.options, start);
-  return &variant;
-}
-
-std::vector<StepPlanner::Kind> StepPlanner::otherKinds() {
-  std::vector<Kind> kinds;
-  if (mayUseZero())
-    for (Zero zero : kZeros)
-      if (zero > options.zero)
-        kinds.push_back({0, zero});
-  if (!mayRecompute())
-    return kinds;
-  size_t count = countBlocks(function), known = 0;
-  for (int64_t every : kEvery)
-    if (size_t blocks = (count + every - 1) / every; blocks != known) {
-      kinds.push_back({every, options.zero});
-      known = blocks;
-    }
-  // The combination that holds least memory.
-  if (mayUseZero() && count > 0)
-    kinds.push_back({kEvery[0], Zero::Parameters});
-  return kinds;
-}
-
-void StepPlanner::searchVariants() {
-  hasVariants = true;
-  std::vector<Kind> kinds = otherKinds();
-  // The last one holds least: where there is no plan yet, it is the likeliest
-  // to have one, and the others are compared with that.
-  if (Attempt *known = asItIs().best();
-      !kinds.empty() && (!known || !known->summary.reason.empty()))
-    std::rotate(kinds.begin(), kinds.end() - 1, kinds.end());
-  // As long as nothing fits they get as long as the step as it is took.
-  FitTime time(asItIs().elapsed(), asItIs().elapsed());
-  for (auto [number, kind] : llvm::enumerate(kinds)) {
-    compare();
-    double left = options.deadlineSeconds - asItIs().elapsed();
-    bool isLate = options.deadlineSeconds > 0
-                      ? left < 0.05 * options.deadlineSeconds
-                      : time.isOver(asItIs().elapsed(), asItIs().incumbent());
-    if (isLate || asItIs().isStopped()) {
-      unsearched.push_back(kind);
-      continue;
-    }
-    Variant *variant = addVariant(kind);
-    if (!variant)
-      continue;
-    if (options.deadlineSeconds > 0)
-      variant->options.deadlineSeconds =
-          asItIs().elapsed() +
-          left / static_cast<double>(kinds.size() - number);
-    variant->planner->mustEnd(variant->options.deadlineSeconds,
-                              /*mayBeEmpty=*/true);
-    PlanError error = PlanError::None;
-    std::string message;
-    (void)variant->planner->search(error, message);
-  }
-  compare();
 }
 
 void StepPlanner::fitPostponed() {
@@ -274,6 +194,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   if (first && !isHopeless && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   fitPostponed();
+  searchNeighbours();
   auto [variant, found] = best();
   if (found && !found->summary.reason.empty() && !isHopeless && searchFurther())
     std::tie(variant, found) = best();
@@ -299,7 +220,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
                                               : "other constants") +
                        " take that much, however they are cut"
                  : candidateNotes(summaries()),
-      isCutShort(), asItIs().hasMoreMicroBatches(),
+      isCutShort(), asItIs().hasMoreMicroBatches(), spent.effort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.
@@ -311,7 +232,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
             return Tried();
           own.deadlineSeconds = std::min(own.deadlineSeconds, left);
         }
-        return StepPlanner(module, function, own).tryOut();
+        return StepPlanner(module, function, own, spent.effort()).tryOut();
       });
   if (asItIs().isStopped())
     return stopped();
@@ -360,11 +281,14 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
   summary.recomputeEvery = variant.every;
   summary.zero = variant.zero;
   writtenName = nameOf(summary);
-  result.planningSeconds = start.seconds(/*ofProcessor=*/false);
+  result.planningSeconds = spent.wallSeconds();
   return result;
 }
 
 void StepPlanner::reject(int64_t laidOutBytes) {
+  mlir::func::FuncOp step = function;
+  count(&spent.effort(), WorkPiece::OpLaidOut,
+        static_cast<double>(llvm::range_size(step.getBody().front())));
   if (leastLaidOut == std::numeric_limits<int64_t>::max())
     firstRejection = asItIs().elapsed();
   noteLaidOut(laidOutBytes, writtenName);
@@ -378,13 +302,15 @@ void StepPlanner::reject(int64_t laidOutBytes) {
   compare();
   if (mayHoldLess() && !hasVariants) {
     searchVariants();
-    return fitPostponed();
+    fitPostponed();
+  } else {
+    for (Variant &variant : variants)
+      if (&variant != written) {
+        variant.planner->reopen();
+        compare();
+      }
   }
-  for (Variant &variant : variants)
-    if (&variant != written) {
-      variant.planner->reopen();
-      compare();
-    }
+  searchNeighbours();
 }
 
 void StepPlanner::noteLaidOut(int64_t bytes, const std::string &name) {
@@ -452,6 +378,7 @@ FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
   if (first && mayHoldLess() && asItIs().isLimitBinding())
     searchVariants();
   fitPostponed();
+  searchNeighbours();
   auto [variant, found] = best();
   if (found && !found->summary.reason.empty())
     std::tie(variant, found) = trustLess();
@@ -472,7 +399,7 @@ double StepPlanner::secondsLeft() const {
   if (asItIs().isStopped())
     return 0;
   double elapsed = asItIs().elapsed();
-  double left = maxSeconds() / 3 - (elapsed - firstRejection);
+  double left = maxSeconds() / 2 - (elapsed - firstRejection);
   if (options.deadlineSeconds > 0)
     left = std::min(left, options.deadlineSeconds - elapsed);
   return std::max(left, 0.0);
@@ -494,7 +421,8 @@ FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
     func::FuncOp function = functionOf(module, error, &rules);
     if (!function)
       return failure();
-    return StepPlanner(module, function, options, std::move(rules))
+    Effort effort;
+    return StepPlanner(module, function, options, effort, std::move(rules))
         .run(module, error, message);
   }
   if (!memoryLimitOf(options)) {
@@ -521,7 +449,8 @@ FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
 }
 
 Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)
-    : module(std::move(module)), options(options) {}
+    : module(std::move(module)), options(options),
+      effort(std::make_unique<Effort>()) {}
 Planning::~Planning() = default;
 
 FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
@@ -529,7 +458,7 @@ FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
   func::FuncOp function = functionOf(*module, error);
   if (!function)
     return failure();
-  planner = std::make_unique<StepPlanner>(*module, function, options);
+  planner = std::make_unique<StepPlanner>(*module, function, options, *effort);
   return planner->run(target, error, message);
 }
 
@@ -561,8 +490,8 @@ FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
     if (options.deadlineSeconds > 0)
       own.deadlineSeconds = left;
     own.memoryLimitBytes = static_cast<int64_t>(kTighter[numTighter++] * limit);
-    tighter =
-        std::make_unique<StepPlanner>(*module, functionOf(*module, error), own);
+    tighter = std::make_unique<StepPlanner>(*module, functionOf(*module, error),
+                                            own, *effort);
     next = tighter->runQuietly(target);
   }
   if (failed(next)) {

@@ -20,9 +20,11 @@ namespace kerf::plan {
 
 class StepPlanner {
 public:
-  /// `rules`: those of the function's ops that are known.
+  /// `effort`: of this search and others that share its time. `rules`: those of
+  /// the function's ops that are known.
   StepPlanner(mlir::ModuleOp module, mlir::func::FuncOp function,
-              const PlanOptions &options, OpRules rules = OpRules());
+              const PlanOptions &options, Effort &effort,
+              OpRules rules = OpRules());
 
   /// The best plan, written onto `target`, which is a copy of the module that
   /// is planned, or that one.
@@ -56,6 +58,9 @@ private:
   struct Kind {
     int64_t every = 0; ///< of how many blocks one is computed again; 0: of none
     Zero zero = Zero::None;
+    bool operator==(const Kind &other) const {
+      return every == other.every && zero == other.zero;
+    }
   };
   struct Variant : Kind {
     mlir::OwningOpRef<mlir::ModuleOp> module; ///< null: the one that was given
@@ -76,6 +81,14 @@ private:
   /// What is searched besides the step as it is, in this order.
   std::vector<Kind> otherKinds();
   void searchVariants();
+  /// Of these kinds, as long as there is time; adds the others to `late`, which
+  /// may be null.
+  void search(llvm::ArrayRef<Kind> kinds, FitTime time,
+              std::vector<Kind> *late);
+  /// Kinds that hold a little more or less and were not searched.
+  std::vector<Kind> neighbours(const Kind &kind);
+  /// Searches these of the best plan's kind, as long as a better plan is found.
+  void searchNeighbours();
   /// Looks for plans that keep the limit where planners have left that for
   /// later, where the bound is lowest first: what is known of one kind rules
   /// out others.
@@ -105,9 +118,10 @@ private:
   mlir::ModuleOp module;
   mlir::func::FuncOp function;
   PlanOptions options;
-  Stopwatch start;
+  PlanningTime spent;
   std::deque<Variant> variants; ///< the function as it is first
   bool hasVariants = false;
+  std::vector<Kind> searched;
   std::vector<Kind> unsearched; ///< the deadline came before these
   Variant *written = nullptr;
   std::string writtenName; ///< of its mesh

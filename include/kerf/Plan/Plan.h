@@ -81,10 +81,9 @@ struct PlanOptions {
   uint64_t seed = 0;
   /// For the whole search; 0: none.
   double deadlineSeconds = 0;
-  /// Whether that is time on the processor instead of the clock, which other
-  /// work of the machine does not change; so are the times after which a search
-  /// without a deadline ends.
-  bool deadlineIsOfProcessor = false;
+  /// Whether that is counted as Effort.h has it, instead of the clock; so are
+  /// the times after which a search without a deadline ends.
+  bool deadlineIsOfEffort = false;
   /// Bytes of the fullest device as lowering laid it out, for each plan that
   /// was given and did not keep the limit, in their order: the plan is what
   /// Planning::runWithout gives for the last one.
@@ -244,6 +243,7 @@ public:
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PlanOptions options;
+  std::unique_ptr<Effort> effort; ///< of all searches
   std::unique_ptr<StepPlanner> planner;
   /// Of a tighter limit, once nothing was found for this one.
   std::unique_ptr<StepPlanner> tighter;

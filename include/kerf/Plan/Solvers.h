@@ -2,13 +2,14 @@
 //
 // Every solver takes a Problem that check() accepts and says what it promises.
 // All are deterministic: the same problem, options and seed give the same
-// answer, except that a deadline which strikes may cut the search at another
+// answer, except that a deadline of the clock may cut the search at another
 // point. None touches global state; several may run at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PLAN_SOLVERS_H
 #define KERF_PLAN_SOLVERS_H
 
+#include "kerf/Plan/Effort.h"
 #include "kerf/Plan/Problem.h"
 
 #include <atomic>
@@ -25,12 +26,13 @@ llvm::StringRef toString(Status status);
 
 struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
-  /// Problems that neither elimination nor messages prove take 20 s where none
-  /// is given.
+  /// Problems that neither elimination nor messages prove take about 20 s where
+  /// none is given, counted as `effort` is.
   double deadlineSeconds = 0;
-  /// Whether seconds are those of this thread on the processor, which other
-  /// work of the machine does not change.
-  bool deadlineIsOfProcessor = false;
+  /// Where what the search does is counted. If given, all seconds are of these
+  /// counts instead of the clock, so that the search ends at the same point on
+  /// every machine.
+  Effort *effort = nullptr;
   /// Once it is true, what has been found is given, as at the deadline.
   const std::atomic<bool> *stop = nullptr;
   uint64_t seed = 0;

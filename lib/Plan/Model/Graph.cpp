@@ -35,56 +35,6 @@ bool Graph::hasSeveralUses(Value value) const {
          }) > 1;
 }
 
-static constexpr StringLiteral kOfConstant = ":constant";
-
-bool kerf::plan::isUnnamedConstant(Operation *op) {
-  auto source = dyn_cast<SourceOpInterface>(op);
-  return source && !source.isParameter() && source.getSourceName().empty();
-}
-
-bool ValueNames::isOfConstant(StringRef name) {
-  StringRef base = name.rtrim("0123456789");
-  return (base.ends_with("#") ? base.drop_back() : name).ends_with(kOfConstant);
-}
-
-ValueNames::ValueNames(func::FuncOp function, Constants constants) {
-  // By base: numbers below this one are taken. A node may become many ops, so
-  // they are not tried again for each.
-  llvm::StringMap<int64_t> next;
-  auto add = [&](Value value, StringRef base) {
-    std::string name = base.empty() ? "value" : base.str();
-    int64_t &count = next.try_emplace(base, 2).first->second;
-    for (; values.count(name); ++count)
-      name = (base + "#" + Twine(count)).str();
-    values[name] = value;
-    names[value] = name;
-  };
-  for (BlockArgument argument : function.getArguments()) {
-    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      kNameAttr);
-    add(argument, name ? name.getValue() : "arg");
-  }
-  for (Operation &op : function.getBody().front()) {
-    // Reshards are the plan's, not the model's.
-    if (isa<dist::ReshardOp>(op))
-      continue;
-    for (OpResult result : op.getResults()) {
-      std::string base = op.getName().stripDialect().str();
-      if (auto loc = op.getLoc()->findInstanceOf<NameLoc>()) {
-        base = loc.getName().str();
-        if (constants == Constants::Apart && isUnnamedConstant(&op))
-          base += kOfConstant;
-      }
-      if (auto source = dyn_cast<SourceOpInterface>(&op);
-          source && !source.getSourceName().empty())
-        base = source.getSourceName().str();
-      if (result.getResultNumber() > 0)
-        base += ":" + std::to_string(result.getResultNumber());
-      add(result, base);
-    }
-  }
-}
-
 cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
                                          const BatchAnalysis &batch,
                                          const PlanOptions &options) {
@@ -104,7 +54,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const BatchAnalysis &batch, const DimBlocks &dimBlocks,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
-             dist::ReshardWays &ways)
+             dist::ReshardWays &ways, Effort *effort)
     : candidate(candidate), weights(partWeights(candidate, batch, options)),
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
@@ -113,7 +63,8 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
       filledInPlace(findFilledInPlace(function)),
       byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts, byteScale,
-            ways) {}
+            ways, effort),
+      effort(effort) {}
 
 void Graph::build(llvm::function_ref<bool()> isOver) {
   costs.endWhen(isOver);
@@ -138,6 +89,8 @@ void Graph::build(llvm::function_ref<bool()> isOver) {
     if (unfinished || !error.empty())
       return;
   }
+  count(effort, WorkPiece::OpOfStage,
+        0.5 * static_cast<double>(problem.nodes.size() + problem.edges.size()));
   addMemory();
   addEstimate();
   if (options.objective == Objective::Volume)
@@ -317,6 +270,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
+  count(effort, WorkPiece::Choice,
+        static_cast<double>(choices->strategies.size() + 1));
   const OpChoices *result = own(std::move(choices), op);
   bucket.push_back({op, rule, result});
   return result;
@@ -324,6 +279,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
 
 LeastOfOps Graph::leastOfOps() {
   LeastOfOps sums;
+  count(effort, WorkPiece::OpOfStage,
+        static_cast<double>(llvm::range_size(function.getBody().front())));
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op) || isa<dist::AssignOp, dist::AccumulateOp>(op) ||
         isTransferCast(&op))
@@ -424,6 +381,7 @@ void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
   if (isNew) {
     CostTable table =
         CostTable::zeros(from.layouts->size() * to.layouts->size());
+    count(effort, WorkPiece::Entry, 100 * static_cast<double>(table.size()));
     size_t entry = 0;
     for (LayoutId source : *from.layouts)
       for (LayoutId target : *to.layouts) {

@@ -145,12 +145,13 @@ public:
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
   /// Choices are worked out as they are asked for; the Problem is empty until
-  /// build().
+  /// build(). `effort`: counts what that takes; may be null.
   Graph(mlir::func::FuncOp function, const OpRules &rules,
         const MeshCandidate &candidate, const PlanOptions &options,
         const BatchAnalysis &batch, const DimBlocks &dimBlocks,
         const ValueNames &names, const MemoryFloor &floor,
-        const Traffic &traffic, const ZeroParts &zero, dist::ReshardWays &ways);
+        const Traffic &traffic, const ZeroParts &zero, dist::ReshardWays &ways,
+        Effort *effort = nullptr);
 
   /// What any plan takes at least; may be asked in front of build(), since it
   /// takes a small part of that time: no move is looked at. Ops that keep the
@@ -385,6 +386,7 @@ private:
   int64_t byteScale;
   cost::Int128 flopsOfModel = 0; ///< once, all devices together
   ReshardCosts costs;
+  Effort *effort;
   bool unfinished = false;
   std::string error;
 

@@ -14,6 +14,7 @@
 
 #include "kerf/Cost/Buckets.h"
 #include "kerf/Dist/Reshard.h"
+#include "kerf/Plan/Effort.h"
 
 #include <array>
 #include <map>
@@ -42,12 +43,12 @@ class ReshardCosts {
 public:
   ReshardCosts(const MeshCandidate &candidate, const cost::Machine &machine,
                cost::VolumeModel model, const LayoutTable &layouts,
-               int64_t byteScale, dist::ReshardWays &ways)
+               int64_t byteScale, dist::ReshardWays &ways, Effort *effort)
       : candidate(candidate), machine(machine), model(model), layouts(layouts),
         byteScale(byteScale),
         buckets(cost::bucketRule(machine, candidate.mesh.numRanks(),
                                  candidate.devicesPerStage())),
-        ways(ways) {}
+        ways(ways), effort(effort) {}
 
   /// Memoized. A value that stays partial must keep its partial axes.
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type,
@@ -77,6 +78,7 @@ private:
   /// bucketSecondsPerByte() of groups, by size and placement.
   std::map<std::array<int64_t, 4>, double> bucketRates;
   dist::ReshardWays &ways;
+  Effort *effort; ///< counts what is worked out; may be null
   std::unordered_map<Key, MoveCost, KeyHash> costs;
   llvm::function_ref<bool()> ends;
 };

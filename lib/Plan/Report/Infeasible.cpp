@@ -9,7 +9,6 @@
 #include "Infeasible.h"
 
 #include "../Model/StageUnits.h"
-#include "../Solver/Stopwatch.h"
 
 #include "kerf/Support/Units.h"
 
@@ -127,8 +126,8 @@ std::string kerf::plan::holdsLessNote(const PlanOptions &options, bool hasMore,
               ? ""
               : "; a mesh that option mesh fixes is searched for longer") +
          (isProven ? ""
-                   : "; searches that end by their time may find another plan "
-                     "in another run");
+                   : "; not every plan was looked at, so one that fits may "
+                     "exist");
 }
 
 static PlanOptions withoutMemoryLimit(PlanOptions options) {
@@ -175,11 +174,9 @@ static void findSmall(PlanOptions options, int64_t tooLittle,
   }
 }
 
-Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
-                                            LeastMemory least,
-                                            const std::string &notes,
-                                            bool isCutShort, bool hasMore,
-                                            TryPlan tryOut) {
+Infeasibility kerf::plan::explainInfeasible(
+    const PlanOptions &given, LeastMemory least, const std::string &notes,
+    bool isCutShort, bool hasMore, const Effort &effort, TryPlan tryOut) {
   Infeasibility result;
   PlanOptions options = given;
   auto tryPlan = [&](const PlanOptions &trial) {
@@ -203,8 +200,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                : std::string();
   };
   constexpr double trialSeconds = 5, smallSeconds = 2, allSeconds = 12;
-  Stopwatch start;
-  options.deadlineIsOfProcessor |= options.deadlineSeconds <= 0;
+  double start = effort.seconds();
+  options.deadlineIsOfEffort |= options.deadlineSeconds <= 0;
   options.deadlineSeconds =
       options.deadlineSeconds > 0
           ? std::min(options.deadlineSeconds, trialSeconds)
@@ -302,8 +299,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     shorter.deadlineSeconds = std::min(options.deadlineSeconds, smallSeconds);
     findSmall(
         shorter, std::max(least.proven, *limit), least.predicted,
-        [&] { return start.seconds(/*ofProcessor=*/true) > allSeconds; },
-        tryPlan);
+        [&] { return effort.seconds() - start > allSeconds; }, tryPlan);
   }
   if (isProven)
     result.message =

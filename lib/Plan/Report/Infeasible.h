@@ -42,10 +42,12 @@ struct LeastMemory {
 
 /// Why there is no plan under `options`. `least`: of the search that found
 /// none; `notes`: how each candidate ended, one per line; `isCutShort`: the
-/// time that it had was over; `hasMore`: see holdsLessNote().
+/// time that it had was over; `hasMore`: see holdsLessNote(); `effort`: of the
+/// trials, which end after some seconds of it.
 Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
                                 const std::string &notes, bool isCutShort,
-                                bool hasMore, TryPlan tryPlan);
+                                bool hasMore, const Effort &effort,
+                                TryPlan tryPlan);
 
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);

@@ -182,6 +182,9 @@ uint32_t Diffusion<V>::decode(uint32_t node, bool forward) {
 
 template <typename V> void Diffusion<V>::pass(bool forward, V goal) {
   size_t numNodes = model.numNodes();
+  model.count(WorkPiece::Visit,
+              static_cast<double>(numNodes + model.factors.size()));
+  model.countEntries(static_cast<size_t>(numEntries));
   for (size_t number = 0; number < numNodes && !empty; ++number) {
     auto node = static_cast<uint32_t>(forward ? number : numNodes - 1 - number);
     size_t numBefore = 0, numBehind = 0;

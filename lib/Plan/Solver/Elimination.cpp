@@ -26,6 +26,7 @@ template <typename V> struct Elimination<V>::Joint {
   };
   llvm::SmallVector<uint32_t, 4> dims; ///< of the scope
   size_t rowSize = 1, numRows = 1;
+  size_t entries() const { return rowSize * numRows; }
   const V *unary = nullptr;
   std::vector<Input> inputs;
   /// atDepth[d]: inputs whose last scope position is d - 1.
@@ -189,6 +190,9 @@ void Elimination<V>::runStep(size_t index, const Table<V> &own) {
   message.dims.assign(joint.dims.begin(), joint.dims.end());
   message.values.resize(joint.numRows);
   V min = infinity<V>();
+  model.count(WorkPiece::Step, 1);
+  model.countEntries(joint.entries() *
+                     std::max<size_t>(joint.atDepth.back().size(), 1));
   joint.walkMinima([&](size_t row, V best) {
     message.values[row] = clampBlocked(best);
     min = std::min(min, best);
@@ -214,6 +218,7 @@ template <typename V> void Elimination<V>::runGroup(size_t first) {
   for (size_t copy = 0; copy < count; ++copy) {
     Joint joint(*this, order.steps[first + copy],
                 copy == 0 ? own.values : nothing);
+    model.countEntries(2 * joint.entries());
     std::vector<V> &marginal = seen[copy];
     marginal.assign(choices, infinity<V>());
     joint.walk([&](size_t, const V *values) {
@@ -248,6 +253,7 @@ template <typename V> V Elimination<V>::run(llvm::ArrayRef<TableId> unaries) {
   total = model.constant;
   // What a step depends on -> the step that had it first.
   std::map<std::vector<uint32_t>, size_t> known;
+  model.count(WorkPiece::Step, static_cast<double>(order.steps.size()));
   for (size_t index = 0; index < order.steps.size(); ++index) {
     const EliminationStep &step = order.steps[index];
     if (step.groupSize != 1) {
@@ -353,6 +359,8 @@ typename Elimination<V>::Marginals Elimination<V>::marginals() const {
                                              infinity<V>());
     }
     llvm::SmallVector<uint32_t, 4> index4(step.scope.size(), 0);
+    model.count(WorkPiece::Step, 1);
+    model.countEntries(joint.entries() * (2 + 2 * fed.size()));
     joint.walk([&](size_t row, const V *values) {
       for (size_t c = 0; c < joint.rowSize; ++c) {
         if (blocked(values[c]) || blocked(down[row]))

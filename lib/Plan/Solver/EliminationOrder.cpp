@@ -171,6 +171,8 @@ static EliminationOrder findOrder(const Model<V> &model, double limit,
     queue.insert(keys.back());
   }
   EliminationOrder order;
+  model.count(WorkPiece::Visit,
+              static_cast<double>(numNodes + model.factors.size()));
   while (!queue.empty()) {
     auto [weight, touched, node] = *queue.begin();
     order.width = std::max(order.width, greedy.neighbours[node].size());
@@ -190,6 +192,9 @@ static EliminationOrder findOrder(const Model<V> &model, double limit,
       EliminationStep step = greedy.makeStep(node, ids, order.steps.size());
       step.groupSize = index == 0 ? copies.size() : 0;
       greedy.connect(node, step.scope);
+      for (uint32_t other : step.scope)
+        model.count(WorkPiece::Pair,
+                    static_cast<double>(greedy.neighbours[other].size() + 1));
       double entries = greedy.sizes[node];
       for (uint32_t other : step.scope)
         entries *= greedy.sizes[other];

@@ -72,7 +72,7 @@ SolveResult kerf::plan::findLegal(const Problem &problem,
                                   const Clock &clock) {
   Problem free = withoutCosts(problem);
   SolveResult result = emptyResult(problem);
-  Model<int64_t> model(free, LevelWeights::of(free));
+  Model<int64_t> model(free, LevelWeights::of(free), options.effort);
   for (const Row &row : model.everyRow)
     noteNeed(result, row, 0);
   if (model.infeasible) {

@@ -102,6 +102,7 @@ bool LabelSearch<V, R>::keeps(const Label<V, R> &label) const {
 /// Drops labels that another one beats in cost and in every load.
 template <typename V, size_t R>
 void LabelSearch<V, R>::prune(LabelList<V, R> &list) {
+  model.count(WorkPiece::Label, static_cast<double>(list.size()));
   llvm::sort(list, [&](const Label<V, R> &a, const Label<V, R> &b) {
     return std::tie(a.cost, a.load, a.origin) <
            std::tie(b.cost, b.load, b.origin);
@@ -171,7 +172,8 @@ LabelList<V, R> LabelSearch<V, R>::join(const LabelList<V, R> &left,
   LabelList<V, R> out;
   // Only labels that survive get a permanent origin.
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
-  for (const Label<V, R> &a : left)
+  for (const Label<V, R> &a : left) {
+    model.countEntries(right.size());
     for (const Label<V, R> &b : right) {
       Label<V, R> sum;
       sum.priced = a.priced + b.priced;
@@ -190,6 +192,7 @@ LabelList<V, R> LabelSearch<V, R>::join(const LabelList<V, R> &left,
       pairs.push_back({a.origin, b.origin});
       out.push_back(sum);
     }
+  }
   prune(out);
   for (Label<V, R> &label : out)
     label.origin =

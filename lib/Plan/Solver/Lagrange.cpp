@@ -52,11 +52,13 @@ Penalties<V> kerf::plan::penaltiesAt(const Model<V> &model,
   std::vector<Sum> prefix = prefixSums<V>(prices);
   Penalties<V> result;
   result.ofNode.resize(model.numNodes());
+  model.count(WorkPiece::Visit, static_cast<double>(model.numNodes()));
   for (uint32_t node = 0; node < model.numNodes(); ++node)
     for (const RowUsage &usage : model.usages[node]) {
       Sum price = prefix[usage.end] - prefix[usage.begin];
       if (price == 0)
         continue;
+      model.countEntries(2 * usage.amounts.size());
       std::vector<V> &own = result.ofNode[node];
       own.resize(usage.amounts.size(), 0);
       for (size_t c = 0; c < usage.amounts.size(); ++c)
@@ -99,6 +101,8 @@ typename Dual<V>::Point Dual<V>::evaluate(const Prices &prices) {
     point.blocked = true;
     return point;
   }
+  model.count(WorkPiece::Visit,
+              static_cast<double>(2 * model.numNodes() + model.factors.size()));
   point.bound = value - lastConstant;
   point.choices = elimination.backtrack();
   point.cost = model.costOf(point.choices);

@@ -17,8 +17,8 @@ using namespace kerf::plan;
 
 static constexpr uint32_t kOutside = UINT32_MAX;
 
-Landscape::Landscape(const Problem &problem, Solution start, bool ofProcessor)
-    : ofProcessor(ofProcessor), problem(problem), current(std::move(start)) {
+Landscape::Landscape(const Problem &problem, Solution start, Effort *effort)
+    : effort(effort), problem(problem), current(std::move(start)) {
   size_t numNodes = problem.nodes.size();
   edgesOf.resize(numNodes);
   usesOf.resize(numNodes);
@@ -197,6 +197,7 @@ std::vector<uint32_t> Landscape::region(uint32_t seed, size_t size,
           nodes.push_back(other);
         }
   }
+  count(effort, WorkPiece::Pair, 4 * static_cast<double>(nodes.size()));
   std::vector<std::set<uint32_t>> graph(nodes.size());
   std::vector<double> sizes;
   for (uint32_t node : nodes) {
@@ -255,6 +256,7 @@ Problem Landscape::extract(const std::vector<uint32_t> &region,
   for (uint32_t index : edges) {
     const Problem::Edge &edge = problem.edges[index];
     const CostTable &table = problem.tables[edge.table];
+    count(effort, WorkPiece::Entry, static_cast<double>(table.size()));
     // Walk the axes of the region's nodes in order; the other nodes keep their
     // current choice.
     llvm::SmallVector<uint32_t, 3> free;
@@ -332,6 +334,8 @@ void Landscape::addFixedLoad(Problem &sub,
     if (!resource.limit)
       continue;
     uint32_t id = sub.addResource(resource.name, resource.limit);
+    count(effort, WorkPiece::Visit,
+          static_cast<double>(loads[r].size() + region.size()));
     // The current load of the region itself, as differences along the segments.
     std::vector<size_t> marks;
     std::vector<std::pair<size_t, Sum>> changes;
@@ -379,7 +383,7 @@ double Landscape::improve(const std::vector<uint32_t> &region, bool soft,
   Problem sub = extract(region, soft);
   SolveOptions options;
   options.deadlineSeconds = seconds;
-  options.deadlineIsOfProcessor = ofProcessor;
+  options.effort = effort;
   for (uint32_t node : region)
     options.hint.push_back(current[node]);
   options.hint.push_back(0);
@@ -425,7 +429,7 @@ void Landscape::shake(const std::vector<uint32_t> &region, Random &random,
                                      0, 0});
   SolveOptions options;
   options.deadlineSeconds = seconds;
-  options.deadlineIsOfProcessor = ofProcessor;
+  options.effort = effort;
   options.hint = hint;
   SolveResult result = solveNarrow(sub, options);
   if (result.hasSolution())

@@ -22,9 +22,9 @@ SolveResult solveNarrow(const Problem &problem, const SolveOptions &options);
 /// The current solution, which is improved region by region.
 class Landscape {
 public:
-  /// `start` may hold forbidden entries and pass limits. `ofProcessor`: of what
-  /// clock the seconds are that improve() and shake() may take.
-  Landscape(const Problem &problem, Solution start, bool ofProcessor);
+  /// `start` may hold forbidden entries and pass limits. `effort`: of what the
+  /// seconds are that improve() and shake() may take (SolveOptions::effort).
+  Landscape(const Problem &problem, Solution start, Effort *effort);
 
   const Solution &solution() const { return current; }
   /// Nodes of forbidden entries, and nodes that use more than their minimum at
@@ -53,7 +53,7 @@ public:
   void moveTo(const Solution &solution);
 
 private:
-  bool ofProcessor;
+  Effort *effort;
   struct Use {
     uint32_t resource, usage;
     size_t begin, end; ///< segments

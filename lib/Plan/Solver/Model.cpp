@@ -168,10 +168,14 @@ static Table<V> slice(const Table<V> &table, llvm::ArrayRef<uint32_t> scope,
 }
 
 template <typename V>
-Model<V>::Model(const Problem &problem, const LevelWeights &weights)
-    : weights(weights) {
+Model<V>::Model(const Problem &problem, const LevelWeights &weights,
+                Effort *effort)
+    : weights(weights), effort(effort) {
+  count(WorkPiece::Visit,
+        static_cast<double>(problem.nodes.size() + problem.edges.size()));
   auto convert = [&](const CostTable &table) {
     std::vector<V> values(table.size());
+    countEntries(2 * values.size());
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = table.isForbidden(i)
                       ? infinity<V>()
@@ -220,6 +224,7 @@ template <typename V> void Model<V>::buildRows(const Problem &problem) {
   for (auto [index, resource] : llvm::enumerate(problem.resources)) {
     if (!resource.limit)
       continue;
+    count(WorkPiece::Visit, static_cast<double>(resource.usages.size()));
     // Sweep: a row for each instant after which something ends and before
     // which something has begun since the last row.
     struct Event {
@@ -265,6 +270,7 @@ template <typename V> void Model<V>::buildRows(const Problem &problem) {
 //===----------------------------------------------------------------------===//
 
 template <typename V> void Model<V>::tidy() {
+  count(WorkPiece::Visit, static_cast<double>(numNodes() + factors.size()));
   foldSingles();
   mergeFactors();
   tightenRows();
@@ -360,6 +366,7 @@ template <typename V> void Model<V>::mergeFactors() {
     if (isNew) {
       Table<V> sum = store[left];
       const std::vector<V> &right = store[factor.table].values;
+      countEntries(right.size());
       for (size_t i = 0; i < right.size(); ++i)
         sum.values[i] = addCosts(sum.values[i], right[i]);
       it->second = store.intern(std::move(sum));
@@ -467,6 +474,7 @@ void Model<V>::keepChoices(llvm::ArrayRef<std::vector<char>> keep) {
         values[out++] = values[i];
     values.resize(out);
   };
+  count(WorkPiece::Visit, static_cast<double>(numNodes() + factors.size()));
   std::map<std::vector<uint32_t>, TableId> slices;
   for (Factor &factor : factors) {
     if (llvm::none_of(factor.scope, [&](uint32_t n) { return touched[n]; }))
@@ -475,8 +483,10 @@ void Model<V>::keepChoices(llvm::ArrayRef<std::vector<char>> keep) {
     for (uint32_t node : factor.scope)
       key.push_back(maskOf[node]);
     auto [it, isNew] = slices.try_emplace(key, 0);
-    if (isNew)
+    if (isNew) {
+      countEntries(store[factor.table].values.size());
       it->second = store.intern(slice(store[factor.table], factor.scope, keep));
+    }
     factor.table = it->second;
   }
   for (uint32_t node = 0; node < numNodes(); ++node) {

@@ -69,8 +69,20 @@ template <typename V> struct Model {
   std::vector<Row> everyRow;
   V constant = 0; ///< cost that is the same for all remaining choices
   bool infeasible = false;
+  Effort *effort;
 
-  explicit Model(const Problem &problem, const LevelWeights &weights);
+  void count(WorkPiece piece, double times) const {
+    plan::count(effort, piece, times);
+  }
+  /// So many entries of tables.
+  void countEntries(size_t entries) const {
+    // Of 16 bytes they take twice as long.
+    count(WorkPiece::Entry, static_cast<double>(entries * sizeof(V) / 8));
+  }
+
+  /// `effort`: counts what is done with the model; may be null.
+  explicit Model(const Problem &problem, const LevelWeights &weights,
+                 Effort *effort = nullptr);
 
   size_t numNodes() const { return unary.size(); }
   uint32_t numChoices(uint32_t node) const { return choiceOf[node].size(); }

@@ -99,6 +99,7 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
     V max = atLeast(view);
     worst -= max;
     for (size_t o = 0; o < view.outer; ++o) {
+      model.countEntries(view.inner);
       const V *rowA = view.values + (o * choices + a) * view.inner;
       const V *rowB = view.values + (o * choices + b) * view.inner;
       for (size_t i = 0; i < view.inner; ++i) {
@@ -133,6 +134,7 @@ template <typename V> std::vector<char> Pruner<V>::judge(uint32_t node) const {
     entries += view.outer * view.inner;
     views.push_back(view);
   }
+  model.countEntries(choices * (entries + choices));
   for (size_t c = 0; c < choices; ++c) {
     bool possible = !blocked(model.costs(node)[c]);
     for (View<V> &view : views) {
@@ -167,6 +169,8 @@ template <typename V>
 void kerf::plan::pruneDominated(Model<V> &model, int rounds) {
   for (int round = 0; round < rounds && !model.infeasible; ++round) {
     Pruner<V> pruner(model);
+    model.count(WorkPiece::Visit,
+                static_cast<double>(model.numNodes() + model.factors.size()));
     std::vector<std::vector<char>> keep(model.numNodes());
     bool changed = false;
     for (uint32_t node = 0; node < model.numNodes(); ++node) {

@@ -56,7 +56,7 @@ SolveResult kerf::plan::randomSolution(const Problem &problem, uint64_t seed) {
   Random random(seed ^ 0x6b657266);
   auto finish = [&](llvm::StringRef why) {
     result.statistics.stoppedBy = why.str();
-    result.statistics.seconds = clock.seconds();
+    result.statistics.seconds = clock.wallSeconds();
     if (result.hasSolution()) {
       result.evaluation = evaluate(problem, result.solution);
       result.status = Status::Feasible;

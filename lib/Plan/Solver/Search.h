@@ -16,17 +16,21 @@
 
 namespace kerf::plan {
 
+/// Seconds since it was made, of what is counted (SolveOptions::effort) or of
+/// the clock, and a deadline in these.
 class Clock {
 public:
   explicit Clock(const SolveOptions &options)
-      : Clock(options.deadlineSeconds, options.deadlineIsOfProcessor,
-              options.stop) {}
+      : Clock(options.deadlineSeconds, options.effort, options.stop) {}
   /// A part of this one's time: ends where this one is stopped.
   Clock slice(double forSeconds) const {
-    return Clock(forSeconds, ofProcessor, stop);
+    return Clock(forSeconds, effort, stop);
   }
-  /// Since it was made, as the deadline counts.
-  double seconds() const { return watch.seconds(ofProcessor); }
+  double seconds() const {
+    return effort ? effort->seconds() - begin : watch.seconds();
+  }
+  /// Of the clock in any case.
+  double wallSeconds() const { return watch.seconds(); }
   /// Sets a deadline, `seconds` from now.
   void limit(double fromNow) { deadline = seconds() + fromNow; }
   bool expired() const {
@@ -36,12 +40,13 @@ public:
   double left() const { return deadline > 0 ? deadline - seconds() : 1e9; }
 
 private:
-  Clock(double deadline, bool ofProcessor, const std::atomic<bool> *stop)
-      : deadline(deadline), ofProcessor(ofProcessor), stop(stop) {}
+  Clock(double deadline, const Effort *effort, const std::atomic<bool> *stop)
+      : begin(effort ? effort->seconds() : 0), deadline(deadline),
+        effort(effort), stop(stop) {}
 
   Stopwatch watch;
-  double deadline;
-  bool ofProcessor;
+  double begin, deadline;
+  const Effort *effort;
   const std::atomic<bool> *stop;
 };
 

@@ -23,10 +23,10 @@ static SolveResult eliminateOn(const Problem &problem,
   Statistics &statistics = result.statistics;
   auto finish = [&](llvm::StringRef why) {
     statistics.stoppedBy = why.str();
-    statistics.seconds = clock.seconds();
+    statistics.seconds = clock.wallSeconds();
     return result;
   };
-  Model<V> model(problem, weights);
+  Model<V> model(problem, weights, options.effort);
   // Without limits, a larger usage is no reason to keep a choice.
   model.dropRows();
   pruneDominated(model, 4);
@@ -86,6 +86,8 @@ static int affordableRounds(const EliminationOrder &order, int max) {
 }
 
 template <typename V> void Solver<V>::take(const Solution &solution) {
+  model.count(WorkPiece::Visit,
+              static_cast<double>(problem.nodes.size() + problem.edges.size()));
   if (!offer(problem, result, solution))
     return;
   Sum combined = 0;
@@ -102,7 +104,7 @@ template <typename V> void Solver<V>::take(const Solution &solution) {
 
 template <typename V> SolveResult Solver<V>::finish(llvm::StringRef why) {
   result.statistics.stoppedBy = why.str();
-  result.statistics.seconds = clock.seconds();
+  result.statistics.seconds = clock.wallSeconds();
   if (result.hasSolution() && lower >= upper) {
     result.status = Status::Optimal;
     result.lowerBound = result.cost();
@@ -129,7 +131,7 @@ SolveResult Solver<V>::finishInfeasible(llvm::StringRef why) {
   }
   result.status = Status::Infeasible;
   result.statistics.stoppedBy = why.str();
-  result.statistics.seconds = clock.seconds();
+  result.statistics.seconds = clock.wallSeconds();
   return result;
 }
 
@@ -497,8 +499,11 @@ template <typename V> SolveResult Solver<V>::run() {
   return finish(clock.expired() ? "deadline" : "label budget");
 }
 
-static SolveResult solveWith(const Problem &problem,
-                             const SolveOptions &options, bool narrowOnly) {
+static SolveResult solveWith(const Problem &problem, SolveOptions options,
+                             bool narrowOnly) {
+  Effort own; // whoever waits for no deadline gets one answer everywhere
+  if (!options.effort && options.deadlineSeconds <= 0)
+    options.effort = &own;
   LevelWeights weights = LevelWeights::of(problem);
   auto run = [&](auto solver) {
     solver->narrowOnly = narrowOnly;

@@ -148,7 +148,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
       break;
     Clock slice = clock.slice(clock.left() / (last ? 2 : 10));
     Landscape landscape(problem, last ? minUsage(problem) : guesses[index],
-                        options.deadlineIsOfProcessor);
+                        options.effort);
     makeLegal(landscape, slice);
     take(landscape.solution());
     Evaluation evaluation = evaluate(problem, landscape.solution());
@@ -163,14 +163,14 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     if (clock.expired() || closeEnough())
       break;
     Clock slice = clock.slice(std::min(part, clock.left()));
-    Landscape landscape(problem, solution, options.deadlineIsOfProcessor);
+    Landscape landscape(problem, solution, options.effort);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
   }
   if (!result.hasSolution() || closeEnough())
     return finishLarge();
   // Perturb a region, descend around it, keep the better solution.
-  Landscape landscape(problem, result.solution, options.deadlineIsOfProcessor);
+  Landscape landscape(problem, result.solution, options.effort);
   while (!clock.expired() && !met() && !closeEnough()) {
     descend(landscape, nodes, 20, clock);
     take(landscape.solution());

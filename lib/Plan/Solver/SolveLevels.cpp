@@ -50,7 +50,7 @@ template <typename V> SolveResult Solver<V>::runByLevels() {
   SolveResult primary = solve(first, own);
   result.statistics = primary.statistics;
   auto end = [&] {
-    result.statistics.seconds = clock.seconds();
+    result.statistics.seconds = clock.wallSeconds();
     return result;
   };
   result.lowerBound = primary.lowerBound;
@@ -76,7 +76,7 @@ template <typename V> void Solver<V>::polish(const Clock &until) {
     size_t size;
     double tables;
   };
-  Landscape landscape(problem, result.solution, options.deadlineIsOfProcessor);
+  Landscape landscape(problem, result.solution, options.effort);
   for (Shape shape : {Shape{40, 3e4}, Shape{150, 3e4}, Shape{40, 3e4}}) {
     for (int pass = 0; pass < 3 && !until.expired(); ++pass) {
       bool gained = false;

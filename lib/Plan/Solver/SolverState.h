@@ -35,7 +35,7 @@ template <typename V> struct Solver {
   Solver(const Problem &problem, const LevelWeights &weights,
          const SolveOptions &options)
       : problem(problem), weights(weights), options(options), clock(options),
-        result(emptyResult(problem)), model(problem, weights),
+        result(emptyResult(problem)), model(problem, weights, options.effort),
         lower(-infinity<V>()), random(options.seed) {}
 
   SolveResult run();
@@ -120,10 +120,8 @@ private:
   }
   bool met() const { return lower >= goal(); }
   /// Whether somebody waits for a result whose time is over: what only makes it
-  /// better is left out. A deadline of the processor is nobody's.
-  bool isWaitedFor() const {
-    return clock.expired() && !options.deadlineIsOfProcessor;
-  }
+  /// better is left out. Nobody waits for a deadline of counted seconds.
+  bool isWaitedFor() const { return clock.expired() && !options.effort; }
   /// Whether the proven bound is so close to the best solution that a long
   /// search is not worth it.
   bool closeEnough() const {

@@ -112,7 +112,7 @@ void StageBounds::findSure() {
 }
 
 void StageBounds::sharpen(const Graph &graph, double deadlineSeconds,
-                          bool ofProcessor) {
+                          Effort *effort) {
   auto scale = static_cast<double>(graph.getByteScale());
   if (impossible || stageFlops == kNever)
     return;
@@ -125,7 +125,7 @@ void StageBounds::sharpen(const Graph &graph, double deadlineSeconds,
       inside.insert(units[i].begin(), units[i].end());
     SolveOptions solveOptions;
     solveOptions.deadlineSeconds = deadlineSeconds;
-    solveOptions.deadlineIsOfProcessor = ofProcessor;
+    solveOptions.effort = effort;
     solveOptions.maxTableEntries = int64_t(1) << 23;
     solveOptions.relativeGap = 1e-3;
     Problem part = graph.problemOf(inside);

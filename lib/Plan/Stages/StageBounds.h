@@ -43,7 +43,7 @@ public:
   }
   /// Computes R_k, the moves within the stages, each in at most
   /// `deadlineSeconds`.
-  void sharpen(const Graph &graph, double deadlineSeconds, bool ofProcessor);
+  void sharpen(const Graph &graph, double deadlineSeconds, Effort *effort);
 
 private:
   /// Sets `max` and `all`; infinity if there is no cut.

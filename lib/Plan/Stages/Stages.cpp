@@ -80,6 +80,8 @@ void Cutter::forEachPass(
 }
 
 void Cutter::collect() {
+  count(request.effort, WorkPiece::OpOfStage,
+        3 * static_cast<double>(llvm::range_size(function.getBody().front())));
   makeUnits();
   // Added up in program order, since sums of doubles depend on the order.
   for (Unit &unit : units)
@@ -254,6 +256,7 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
     for (size_t k = 1; k <= std::min(p, i); ++k) {
       double held = heldAt[k - 1];
       int64_t peak = 0; // of what a unit makes
+      count(request.effort, WorkPiece::Entry, 4 * static_cast<double>(i));
       for (size_t j = i; j-- > k - 1;) {
         if (!mayBeIn(units[j], k - 1))
           break; // nor in a longer stage

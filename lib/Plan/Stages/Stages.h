@@ -88,6 +88,7 @@ struct CutRequest {
   double allowance = 1;
   /// Fixed stages and chunks, whose memory is then not limited.
   llvm::function_ref<int64_t(mlir::Operation *)> placeOf = nullptr;
+  Effort *effort = nullptr; ///< counts what is done; may be null
 };
 
 /// `solution` must be legal for `graph`. Also handles one stage. Of the numbers

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 using namespace kerf::plan;
 
 namespace {
@@ -182,6 +185,44 @@ TEST(Solve, SearchesWideProblems) {
     if (random.hasSolution())
       EXPECT_LT(result.cost(), random.evaluation.cost[0]);
   }
+}
+
+// Seconds that are counted end a search at one point, whatever else the machine
+// does in between.
+TEST(Solve, CountedSecondsEndAtOnePoint) {
+  RandomShape shape;
+  shape.nodes = 200;
+  shape.edges = 700;
+  shape.choices = 6;
+  shape.costRange = 1000;
+  shape.forbidden = 0;
+  shape.resources = 1;
+  Problem problem = randomProblem(5001, shape);
+  auto run = [&] {
+    Effort effort;
+    SolveOptions options;
+    options.maxTableEntries = 4096;
+    options.deadlineSeconds = 0.3;
+    options.effort = &effort;
+    SolveResult result = solve(problem, options);
+    EXPECT_EQ(result.statistics.stoppedBy, "deadline");
+    EXPECT_GE(effort.seconds(), 0.3);
+    return std::tuple(effort.seconds(), result.solution, result.lowerBound,
+                      result.statistics.localSearchMoves);
+  };
+  auto first = run();
+  std::atomic<bool> isOver = false;
+  std::vector<std::thread> busy;
+  for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i)
+    busy.emplace_back([&] {
+      while (!isOver)
+        ;
+    });
+  auto second = run();
+  isOver = true;
+  for (std::thread &thread : busy)
+    thread.join();
+  EXPECT_EQ(first, second);
 }
 
 // The same question twice gives the same answer.
