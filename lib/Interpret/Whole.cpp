@@ -176,6 +176,8 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
       llvm::SmallVector<const Tensor *> operands;
       for (Value operand : op.getOperands())
         operands.push_back(frame.get(operand));
+      if (options.updates && op.hasTrait<nn::Update>())
+        options.updates(&op, operands);
       Results results = failure();
       if (isa<dist::AccumulateOp>(op))
         results = llvm::SmallVector<Tensor, 1>{

@@ -7,6 +7,7 @@
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -101,4 +102,27 @@ kerf::damageValue(ModuleOp module, StringRef node,
   wrong->setDiscardableAttrs(damaged->getDiscardableAttrDictionary());
   value.replaceAllUsesExcept(wrong->getResult(0), wrong);
   return {value, wrong->getResult(0)};
+}
+
+bool kerf::leaveUpdateOut(ModuleOp module, StringRef parameter) {
+  auto main = dist::findEntry(module);
+  bool found = false;
+  auto leaveOut = [&](auto op) {
+    auto source = op.getW().template getDefiningOp<SourceOpInterface>();
+    if (!source || source.getSourceName() != parameter)
+      return;
+    OpBuilder builder(op);
+    auto zero = nn::ConstantOp::create(
+        builder, op.getLoc(),
+        DenseElementsAttr::get(cast<RankedTensorType>(op.getLr().getType()),
+                               0.0f));
+    op.getLrMutable().assign(zero.getResult());
+    found = true;
+  };
+  main.walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<nn::SGDUpdateOp, nn::AdamUpdateOp, nn::AdagradUpdateOp,
+              nn::RMSPropUpdateOp>(leaveOut);
+  });
+  return found;
 }

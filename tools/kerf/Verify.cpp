@@ -15,6 +15,7 @@
 #include "VerifyProgram.h"
 #include "VerifyReference.h"
 #include "VerifySlack.h"
+#include "VerifyUpdates.h"
 
 #include "kerf/Format/Schemas.h"
 #include "kerf/Format/StepScalars.h"
@@ -49,12 +50,19 @@ struct Pair {
   const void *data = nullptr;
   std::vector<Piece> pieces;
   Tolerance tolerance;
-  std::vector<Piece> wide; ///< without the rounding of 16-bit values
+  std::vector<Piece> wide;      ///< without the rounding of 16-bit values
+  std::optional<Update> update; ///< of a parameter that is judged by its change
 
   Difference compare() const {
     Difference result = tool::compare(info, data, pieces, tolerance, wide);
     result.name = name;
+    result.isUpdate = update.has_value();
+    judgeWhole(result);
     return result;
+  }
+  void judgeWhole(Difference &difference) const {
+    if (update)
+      update->judgeWhole(info, data, difference);
   }
 };
 
@@ -64,7 +72,7 @@ static std::vector<Pair> outputPairs(const Program &judged,
   std::vector<Pair> result;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     auto number = static_cast<int32_t>(index);
-    Pair pair{info.name, info, {}, judged.output(number), {}, {}, {}};
+    Pair pair{info.name, info, {}, judged.output(number), {}, {}, {}, {}};
     pair.pieces = reference.output(info, number);
     pair.tolerance = Tolerance(options, info.dtype, judged.narrowOutputs[index],
                                largestMagnitude(pair.pieces));
@@ -100,12 +108,14 @@ static std::string kindOfState(const kerf_parameter_info_t &info) {
   return info.stored.name ? "" : name.substr(0, name.find('/'));
 }
 
-/// Every parameter that steps write. States of the optimizer can be tiny
-/// (squares of gradients): their absolute tolerance is relative to the largest
-/// element of their kind.
-static std::vector<Pair> parameterPairs(const Program &judged,
-                                        Reference &reference,
-                                        const Options &options) {
+/// Every parameter that steps write; `before`: the same before the first step,
+/// or nothing where they are not judged by their change. States of the
+/// optimizer can be tiny (squares of gradients): their absolute tolerance is
+/// relative to the largest element of their kind.
+static std::vector<Pair>
+parameterPairs(const Program &judged, Reference &reference,
+               const Options &options,
+               const std::vector<std::vector<double>> &before) {
   std::vector<Pair> result;
   std::map<std::string, double> scales;
   for (auto &[name, index] : judged.mutableParameters()) {
@@ -115,22 +125,28 @@ static std::vector<Pair> parameterPairs(const Program &judged,
     if (!numbers)
       throw Failure{
           kInternal, "the reference does not write parameter " + name, {}};
-    Pair pair{name, info.tensor, judged.parameterData(index), nullptr, {},
+    Pair pair{name, info.tensor, judged.parameterData(index), nullptr, {}, {},
               {},   {}};
     pair.pieces = {wholePiece(info.tensor, std::move(*numbers))};
     double &scale = scales[kindOfState(info)];
     scale = std::max(scale, largestMagnitude(pair.pieces));
     result.push_back(std::move(pair));
   }
-  for (auto [pair, parameter] :
-       llvm::zip_equal(result, judged.mutableParameters())) {
-    kerf_parameter_info_t info = judged.parameter(parameter.second);
+  for (auto [number, pair] : llvm::enumerate(result)) {
+    kerf_parameter_info_t info =
+        judged.parameter(judged.mutableParameters()[number].second);
     double scale = scales[kindOfState(info)];
     pair.tolerance =
         Tolerance(options, info.tensor.dtype, judged.narrow, scale);
     if (!kindOfState(info).empty() && (options.atol || judged.narrow == 0))
       pair.tolerance.atol *= std::min(1.0, scale);
     pair.data = pair.held.data();
+    if (before.empty() || !kindOfState(info).empty())
+      continue;
+    pair.update = Update::make(options, judged, reference, info, before[number],
+                               pair.pieces.front());
+    if (pair.update)
+      pair.tolerance = pair.update->tolerance();
   }
   return result;
 }
@@ -149,36 +165,44 @@ static std::vector<std::vector<double>> firstParameters(Program &judged) {
   return result;
 }
 
-/// In 16 bits parameters may differ by a part of the largest of them, which can
-/// be more than a few steps change: what is not judged there is said.
+/// In 16 bits a parameter that is not judged by its change may differ by a part
+/// of the largest of all, which can be more than a few steps change; and
+/// rounding may be all that a change consists of. What is not judged there is
+/// said.
 static void noteSmallUpdates(const Program &judged, Reference &reference,
                              const std::vector<Pair> &parameters,
                              const std::vector<std::vector<double>> &before) {
-  size_t count = 0, small = 0;
+  size_t count = 0, small = 0, blind = 0;
   double atol = 0;
   for (auto [pair, parameter, old] :
        llvm::zip_equal(parameters, judged.mutableParameters(), before)) {
-    kerf_parameter_info_t info = judged.parameter(parameter.second);
-    if (!kindOfState(info).empty())
+    if (!kindOfState(judged.parameter(parameter.second)).empty())
       continue;
-    std::vector<double> now = *reference.parameter(info, pair.name);
-    double change = 0;
-    for (auto [a, b] : llvm::zip_equal(now, old))
-      change = std::max(change, std::fabs(a - b));
     ++count;
+    if (pair.update) {
+      blind += pair.update->isBlind(pair.info, pair.pieces);
+      continue;
+    }
+    double change = 0;
+    for (auto [a, b] : llvm::zip_equal(pair.pieces.front().numbers, old))
+      change = std::max(change, std::fabs(a - b));
     small += change <= pair.tolerance.atol;
     atol = std::max(atol, pair.tolerance.atol);
   }
-  if (!small)
-    return;
   std::string note;
-  llvm::raw_string_ostream(note)
-      << small << " of " << count
-      << " parameters change by no more than 16 bits let them differ ("
-      << llvm::format("%.3g", atol)
-      << "): of their updates the gradients' norm and the optimizer's states "
-         "are judged; --atol=A, or f32, judges them as well";
-  reference.notes.push_back(std::move(note));
+  llvm::raw_string_ostream stream(note);
+  if (small)
+    stream << small << " of " << count
+           << " parameters change by no more than 16 bits let them differ ("
+           << llvm::format("%.3g", atol)
+           << "): of their updates the gradients' norm and the optimizer's "
+              "states are judged; --atol=A, or f32, judges them as well";
+  if (blind)
+    stream << (small ? "; " : "") << blind << " of " << count
+           << " parameters change by no more than rounding leaves of their "
+              "updates: one that is left out would not be seen";
+  if (small || blind)
+    reference.notes.push_back(std::move(note));
 }
 
 /// A program is not wrong where rounding alone decides a result. Three cases: a
@@ -227,17 +251,21 @@ static void compareWithSlack(const Program &judged, Reference &reference,
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
       kerf_parameter_info_t info = judged.parameter(parameter.second);
-      widenSlack(
-          pair.pieces,
-          {wholePiece(info.tensor, *reference.parameter(info, pair.name))},
-          slackFactor(roundings, Moved::State), pair.tolerance);
+      std::vector<Piece> run = {
+          wholePiece(info.tensor, *reference.parameter(info, pair.name))};
+      widenSlack(pair.pieces, run, slackFactor(roundings, Moved::State),
+                 pair.tolerance);
+      if (pair.update)
+        pair.update->addRun(roundings, run.front().numbers);
     }
     for (size_t index = 0; index < differences.size(); ++index)
       if (mayMove(index))
         differences[index] = pairOf(index).compare();
   }
-  for (size_t index = outputs.size(); index < differences.size(); ++index)
+  for (size_t index = outputs.size(); index < differences.size(); ++index) {
     explainByChance(differences[index], pairOf(index).pieces);
+    pairOf(index).judgeWhole(differences[index]);
+  }
 }
 
 /// "shares the import of the model and autodiff with the program".
@@ -402,9 +430,7 @@ int kerf::tool::verify(const Options &options) {
   std::vector<Pair> outputs = outputPairs(judged, *reference, options),
                     parameters;
   if (options.train && options.expected.empty())
-    parameters = parameterPairs(judged, *reference, options);
-  if (!before.empty())
-    noteSmallUpdates(judged, *reference, parameters, before);
+    parameters = parameterPairs(judged, *reference, options, before);
   for (const std::vector<Pair> *pairs : {&outputs, &parameters})
     for (const Pair &pair : *pairs)
       differences.push_back(pair.compare());
@@ -412,6 +438,8 @@ int kerf::tool::verify(const Options &options) {
     compareWide(judged, *reference, outputs, differences);
   compareWithSlack(judged, *reference, outputs, parameters, differences,
                    *progress);
+  if (!before.empty())
+    noteSmallUpdates(judged, *reference, parameters, before);
   bool fine = llvm::none_of(differences,
                             [](const Difference &d) { return d.wrong > 0; });
   std::optional<FirstDifference> first;

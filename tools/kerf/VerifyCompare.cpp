@@ -187,7 +187,8 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
 /// likely than one in a thousand is not explained by chance.
 void kerf::tool::explainByChance(Difference &difference,
                                  const std::vector<Piece> &pieces) {
-  if (difference.wrong == 0 || !difference.isWithinMoves)
+  if (difference.wrong == 0 || !difference.isWithinMoves ||
+      !difference.whole.empty())
     return;
   double expected = 0;
   for (const Piece &piece : pieces)
@@ -234,7 +235,10 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
       double x = elementAt(data, info.dtype, linear), y = piece.numbers[i];
       ++result.elements;
       double difference = distance(x, y);
-      bool right = isWithin(tolerance, difference, y);
+      double beyond = difference; // what the element may differ anyway
+      if (!piece.own.empty())
+        beyond = std::max(difference - double(piece.own[i]), 0.0);
+      bool right = isWithin(tolerance, beyond, y);
       if (!right && !wide.empty()) {
         double other = wide[p].numbers[i];
         if (isWithin(tolerance, distance(x, other), other)) {
@@ -245,7 +249,7 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
         }
       }
       if (!right && !piece.slack.empty() &&
-          isWithin(tolerance, std::max(difference - piece.slack[i], 0.0), y)) {
+          isWithin(tolerance, std::max(beyond - piece.slack[i], 0.0), y)) {
         right = true;
         ++result.undecided;
       }
@@ -316,6 +320,9 @@ std::string kerf::tool::differenceText(const Difference &d) {
                : d.undecided ? "all others within"
                              : "within")
            << " atol " << llvm::format("%g", d.tolerance.atol) << " + rtol "
-           << llvm::format("%g", d.tolerance.rtol);
+           << llvm::format("%g", d.tolerance.rtol)
+           << (d.isUpdate ? " + what 16 bits leave of each update" : "");
+  if (!d.whole.empty())
+    stream << "; " << d.whole;
   return text;
 }

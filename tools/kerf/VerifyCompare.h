@@ -3,7 +3,8 @@
 // a - b| <= atol + rtol |b| with b from the reference. NaN equals only NaN, an
 // infinity only itself; integers and bools must be equal unless a tolerance is
 // given. In a narrow precision atol is relative to the largest element, since
-// sums are rounded in other places.
+// sums are rounded in other places; updates of parameters are judged there by
+// what they change (VerifyUpdates.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_VERIFYCOMPARE_H
@@ -41,6 +42,8 @@ struct Piece {
   /// By how much more each may differ; empty: by nothing.
   std::vector<double> slack;
   bool isWhole = false; ///< then the tensor must have its shape
+  /// What each may differ beside the tolerance of all; empty: nothing.
+  std::vector<float> own = {};
   /// In how many of `runs` runs with other roundings each was beyond the
   /// tolerance.
   std::vector<uint16_t> beyond = {};
@@ -67,7 +70,9 @@ struct Difference {
   /// Whether those that are wrong are off by no more than rounding has moved
   /// some element.
   bool isWithinMoves = false;
-  bool isExact = false; ///< of integers or bools
+  bool isExact = false;  ///< of integers or bools
+  std::string whole;     ///< why all elements of an update are wrong
+  bool isUpdate = false; ///< judged by its change
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };

@@ -9,6 +9,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 
+#include <cmath>
 #include <thread>
 #include <utility>
 
@@ -130,7 +131,8 @@ std::vector<interpret::Tensor> Evaluation::step(const Program &program,
     inputs.push_back(input(program, i));
   if (isTraining || inputsOfSteps.empty())
     inputsOfSteps.push_back(inputs);
-  return run(std::move(inputs), unfused, {rounding}, std::move(seen));
+  return run(std::move(inputs), unfused, {rounding}, std::move(seen),
+             gradientTolerance > 0);
 }
 
 std::vector<interpret::Tensor>
@@ -146,9 +148,24 @@ Evaluation::stepsAgain(bool unfused, const Roundings &others, Seen seen) {
   return outputs;
 }
 
+void Evaluation::move(mlir::Operation *update,
+                      llvm::ArrayRef<const interpret::Tensor *> operands) {
+  mlir::Operation *parameter = update->getOperand(0).getDefiningOp();
+  if (!parameter || !mlir::isa<SourceOpInterface>(parameter))
+    return;
+  double largest = 0;
+  for (double number : operands[1]->data) {
+    if (!std::isfinite(number))
+      return; // such a step changes nothing
+    largest = std::max(largest, std::fabs(number));
+  }
+  interpret::moveUpdate(update, operands, gradientTolerance * largest,
+                        numCores(), moves[interpret::sourceKey(parameter)]);
+}
+
 std::vector<interpret::Tensor>
 Evaluation::run(std::vector<interpret::Tensor> inputs, bool unfused,
-                const Roundings &roundings, Seen seen) {
+                const Roundings &roundings, Seen seen, bool moving) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   interpret::RunOptions run;
   run.rounding = roundings.kind;
@@ -158,6 +175,11 @@ Evaluation::run(std::vector<interpret::Tensor> inputs, bool unfused,
   run.threads = numCores();
   run.state = &state;
   run.seen = std::move(seen);
+  if (moving)
+    run.updates = [this](mlir::Operation *op,
+                         llvm::ArrayRef<const interpret::Tensor *> operands) {
+      move(op, operands);
+    };
   std::string complaint;
   mlir::ScopedDiagnosticHandler handler(
       module()->getContext(), [&](mlir::Diagnostic &diagnostic) {

@@ -50,6 +50,7 @@ public:
   void restart() {
     state.clear();
     inputsOfSteps.clear();
+    moves.clear();
   }
 
   /// Runs all steps again, from the first state and on the same inputs, with
@@ -58,6 +59,12 @@ public:
   stepsAgain(bool unfused, const Roundings &others, Seen seen = nullptr);
 
   interpret::Rounding rounding = interpret::Rounding::Stored;
+  /// By how much gradients may differ, relative to the largest element of each;
+  /// if it is not 0, each step() adds to `moves`.
+  double gradientTolerance = 0;
+  /// By interpret::sourceKey() of a parameter: by how much it and its states
+  /// may differ behind the steps so far, as its gradients may.
+  std::map<std::string, interpret::UpdateMoves> moves;
   interpret::State state; ///< of training, after the last step
   /// Whether some op has statistics of parts of the batch, and whether forward
   /// and backward run on parts.
@@ -72,7 +79,9 @@ private:
   interpret::Tensor input(const Program &program, unsigned index) const;
   std::vector<interpret::Tensor> run(std::vector<interpret::Tensor> inputs,
                                      bool unfused, const Roundings &roundings,
-                                     Seen seen);
+                                     Seen seen, bool moving = false);
+  void move(mlir::Operation *update,
+            llvm::ArrayRef<const interpret::Tensor *> operands);
 
   std::string model;
   bool isTraining = false;

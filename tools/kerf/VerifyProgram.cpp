@@ -98,6 +98,10 @@ void Program::setHooks(CompilationOptions &compile, Role role,
       exposed->values = describeValues(*values);
     if (node.empty())
       return;
+    if (llvm::StringRef parameter = node; parameter.consume_front("update:")) {
+      *found |= leaveUpdateOut(module, parameter);
+      return;
+    }
     // A fault in fused code is gone if its value is made an output.
     auto amount = [&](mlir::Value value) {
       for (size_t number : exposed ? exposed->wanted : std::vector<size_t>())

@@ -37,7 +37,8 @@ class Evaluated : public Reference {
 public:
   Evaluated(std::unique_ptr<Evaluation> given, const Options &options,
             bool unfused, bool simplified)
-      : evaluation(std::move(given)), unfused(unfused) {
+      : evaluation(std::move(given)), unfused(unfused),
+        isTraining(options.train) {
     kind = unfused ? "unfused" : "interpreted";
     how = unfused ? "one operator at a time by plain loops in double precision"
                   : "one operator at a time by the interpreter, element by "
@@ -51,6 +52,7 @@ public:
   }
 
   void step(const Program &judged) override {
+    evaluation->gradientTolerance = isTraining ? judged.narrow : 0;
     outputs = evaluation->step(judged, unfused);
   }
   bool stepWide(const Program &judged) override {
@@ -75,21 +77,29 @@ public:
   }
   std::optional<std::vector<double>>
   parameter(const kerf_parameter_info_t &info, const std::string &) override {
-    // By the name that interpret::sourceKey gives sources.
-    std::string key = info.view_starts ? info.stored.name : info.tensor.name;
-    for (int32_t dim = 0; info.view_starts && dim < info.tensor.rank; ++dim)
-      key += "," + std::to_string(info.view_starts[dim]);
-    auto found = evaluation->state.find(key);
+    auto found = evaluation->state.find(keyOf(info));
     if (found == evaluation->state.end())
       return std::nullopt;
     return found->second.data;
+  }
+  const std::vector<float> *moves(const kerf_parameter_info_t &info) override {
+    auto found = evaluation->moves.find(keyOf(info));
+    return found == evaluation->moves.end() ? nullptr : &found->second.front();
   }
 
 protected:
   std::unique_ptr<Evaluation> evaluation;
 
 private:
-  bool unfused;
+  /// The name that interpret::sourceKey gives its source.
+  static std::string keyOf(const kerf_parameter_info_t &info) {
+    std::string key = info.view_starts ? info.stored.name : info.tensor.name;
+    for (int32_t dim = 0; info.view_starts && dim < info.tensor.rank; ++dim)
+      key += "," + std::to_string(info.view_starts[dim]);
+    return key;
+  }
+
+  bool unfused, isTraining;
   std::vector<interpret::Tensor> outputs;
 };
 

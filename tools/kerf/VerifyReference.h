@@ -38,6 +38,11 @@ public:
   /// A parameter that steps write; none: the reference has none.
   virtual std::optional<std::vector<double>>
   parameter(const kerf_parameter_info_t &info, const std::string &name) = 0;
+  /// By how much a parameter may differ behind all steps, as 16 bits let its
+  /// gradients differ; null: that is not known.
+  virtual const std::vector<float> *moves(const kerf_parameter_info_t &info) {
+    return nullptr;
+  }
 
   std::string kind;                ///< as --reference, or "expected"
   std::string how;                 ///< what it is, in a line

@@ -76,6 +76,10 @@ struct RunOptions {
   State *state = nullptr;
   /// Called with the results of every op except sources; false ends the run.
   std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;
+  /// Called with the operands of every step of an optimizer (nn.*_update).
+  std::function<void(mlir::Operation *op,
+                     llvm::ArrayRef<const Tensor *> operands)>
+      updates;
 };
 
 /// The same, but frees a value behind its last use. Returns no outputs if
@@ -84,6 +88,17 @@ mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          std::vector<Tensor> inputs,
                                          const Weights &weights,
                                          const RunOptions &options);
+
+/// By how much a parameter and the optimizer's states of it may differ in each
+/// element behind some steps; empty: by nothing.
+using UpdateMoves = std::vector<std::vector<float>>;
+
+/// The same behind one step more, whose gradient may differ by `gradient` in
+/// each element. `moves`: in the order of the op's results. The step is done
+/// again with the gradient and the states at the ends of their ranges, and of a
+/// gradient that may be of either sign with 0.
+void moveUpdate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                double gradient, unsigned threads, UpdateMoves &moves);
 
 /// Reads nn.weight from the files that `module` names (`kerf.files`). What
 /// cannot be read is an error on the op, and `failed` is set.

@@ -40,6 +40,10 @@ std::pair<mlir::Value, mlir::Value>
 damageValue(mlir::ModuleOp module, llvm::StringRef node,
             llvm::function_ref<double(mlir::Value)> amount);
 
+/// Test only: the step of the optimizer for this parameter has learning rate 0.
+/// Returns whether there is such a step.
+bool leaveUpdateOut(mlir::ModuleOp module, llvm::StringRef parameter);
+
 } // namespace kerf
 
 #endif // KERF_PIPELINES_EXPOSURE_H
