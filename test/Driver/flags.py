@@ -53,15 +53,22 @@ checks.expect("the umask says who opens it", package.stat().st_mode & 0o777 == 0
 expect_error(checks, "over a package with another's file", ["compile", mlp, "--dim=batch=8", "-o", package], 2,
              ['is a package and has "notes.txt", which is no file of it; it is not replaced'])
 (package / "notes.txt").unlink()
+
+
+
+def compiled(flag):
+    return f"{flag}: {package} is a package, which is compiled already" + (", for 2 ranks" if flag in ("--devices", "--mesh") else "")
+
+
 for flag in ("--devices=cpu:4", "--mesh=tp=2", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
-    expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
+    expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [compiled(flag.split("=")[0])])
 # kerf-run, which knows none of these flags, says the same of all that `kerf compile` has.
 groups = re.findall(r"^(Model|Planning|Code generation|Inspection|Training):\n((?: .*\n|\n(?=  ))*)", kerf("compile", "--help").stdout, re.M)
 compiles = {flag for _, text in groups for flag in re.findall(r"^  (--[a-z-]+)", text, re.M)} - {"--dim", "--seed"}
 checks.expect("flags of compilation", {"--devices", "--mesh", "--zero", "--ptxas", "--dump-dir", "--train", "--state"} <= compiles, compiles)
 for flag in sorted(compiles):
     for arguments in ([package, f"{flag}=4"], [f"{flag}=4", package, "--seed=1"]):
-        expect_error(checks, f"kerf-run and {flag}", arguments, 2, [f"error: {flag}: {package} is a package, which is compiled already\n"], tool="kerf-run")
+        expect_error(checks, f"kerf-run and {flag}", arguments, 2, [f"error: {compiled(flag)}\n"], tool="kerf-run")
 expect_error(checks, "kerf-run, a flag and its value", ["--devices", "cpu:4", package], 2,
              ["error: --devices: a package is compiled already\n"], tool="kerf-run")
 expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size: "x" is 8x32'])

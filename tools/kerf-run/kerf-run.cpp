@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Completion.h"
+#include "../PackageRanks.h"
 #include "../ParseErrors.h"
 #include "../SpellFlags.h"
 #include "../Validators.h"
@@ -71,7 +72,8 @@ static std::string whatIsWrong(const CLI::App &app, const std::string &package,
   bool isThere = std::filesystem::is_directory(package, ignored);
   return flag + ": " +
          (isThere ? package + " is a package, which" : "a package") +
-         " is compiled already";
+         " is compiled already" +
+         (isThere ? kerf::tool::forRanks(flag, package) : "");
 }
 
 int main(int argc, char **argv) {

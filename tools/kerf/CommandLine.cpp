@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Completion.h"
+#include "../PackageRanks.h"
 #include "../ParseErrors.h"
 #include "../SpellFlags.h"
 #include "../Validators.h"
@@ -73,7 +74,8 @@ static void refuseForPackage(const CLI::App &command, const Options &options,
          group == "Code generation" || group == "Inspection"))
       throw Failure{kUsage,
                     option->get_name() + ": " + options.model +
-                        " is a package, which is compiled already",
+                        " is a package, which is compiled already" +
+                        forRanks(option->get_name(), options.model),
                     {}};
   }
 }
