@@ -145,7 +145,7 @@ struct Walk {
 
 std::string kerf::onnx_import::noInputOf(llvm::ArrayRef<std::string> inputs,
                                          const std::string &name) {
-  std::string close = closestName(name, inputs);
+  std::string close = closestInput(name, inputs);
   return "model has no input of this name, " +
          (close.empty() ? "it has " + llvm::join(inputs, ", ")
                         : "did you mean \"" + close + "\"?");

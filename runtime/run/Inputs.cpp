@@ -246,7 +246,7 @@ private:
 
 void Matcher::unknown(const std::string &name) const {
   std::vector<std::string> names = namesOf(inputs);
-  std::string close = kerf::closestName(name, names);
+  std::string close = kerf::closestInput(name, names);
   wrong(cat(program, ": no input \"", name, "\", ",
             close.empty() ? "there are: " + joined(names)
                           : "did you mean \"" + close + "\"?"));

@@ -112,7 +112,7 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
       std::vector<std::string> names;
       for (const DataArray &array : data.arrays)
         names.push_back(array.name);
-      std::string close = kerf::closestName(input.name, names);
+      std::string close = kerf::closestInput(input.name, names);
       bad(data,
           cat("no array for ", input.isLabels ? "labels" : "input", " \"",
               input.name, "\" (", typed(input.dtype, input.shape), ")",

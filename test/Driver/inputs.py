@@ -93,6 +93,13 @@ result = kerf("run", MODELS / "bert-small/model.onnx", "--dim=batch=2", "--seed=
 checks.expect("tokens per second", " samples/s; " in result.stdout and " tokens/s" in result.stdout,
               result.stdout + result.stderr)
 
+# A name of some of an input's words, or of more, means it where it is the only one.
+CODED = graph("words", [helper.make_node("Add", ["input_ids", "attention_mask"], ["y"])],
+              [(name, TensorProto.INT64, ["batch", 3]) for name in ("input_ids", "attention_mask")], [("y", TensorProto.INT64, ["batch", 3])])
+for name, said in (("ids", 'did you mean "input_ids"'), ("mask", 'did you mean "attention_mask"'), ("the.attention-mask", 'did you mean "attention_mask"'),
+                   ("id", 'there are: '), ("position", 'there are: ')):
+    expect_error(checks, f"an input called {name}", ["run", CODED, f"--input={name}=0"], 2, [f'no input "{name}", {said}'])
+
 # Integers of another name may be categories in columns.
 table_node = helper.make_node("Constant", [], ["stored"], value=helper.make_tensor("stored", TensorProto.FLOAT, [5, 4], [1.0] * 20))
 codes = npy("codes.npy", np.zeros((2, 3), np.int64))

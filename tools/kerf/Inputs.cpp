@@ -173,7 +173,7 @@ static void checkConstants(const Options &options,
   for (const std::string &text : options.constants) {
     std::string name = text.substr(0, text.find('='));
     if (!llvm::is_contained(inputs, name)) {
-      std::string meant = closestName(name, inputs);
+      std::string meant = closestInput(name, inputs);
       throw Failure{
           kUsage,
           "--constant: " + options.model + " has no input \"" + name + "\"" +

@@ -91,6 +91,35 @@ inline std::string closestName(const std::string &wanted,
   return closest;
 }
 
+/// Of inputs also the only name that has all words of `wanted` next to each
+/// other, or whose words `wanted` has: "ids" of "input_ids".
+inline std::string closestInput(const std::string &wanted,
+                                const std::vector<std::string> &names) {
+  std::string closest = closestName(wanted, names);
+  if (!closest.empty() || wanted.size() < 2)
+    return closest;
+  auto words = [](const std::string &text) {
+    std::string spaced = " ";
+    for (char letter : text)
+      spaced += std::isalnum(static_cast<unsigned char>(letter))
+                    ? static_cast<char>(
+                          std::tolower(static_cast<unsigned char>(letter)))
+                    : ' ';
+    return spaced + " ";
+  };
+  std::string own = words(wanted);
+  for (const std::string &name : names) {
+    std::string other = words(name);
+    if (other.find(own) == std::string::npos &&
+        (name.size() < 2 || own.find(other) == std::string::npos))
+      continue;
+    if (!closest.empty())
+      return "";
+    closest = name;
+  }
+  return closest;
+}
+
 } // namespace kerf
 
 #endif // KERF_FORMAT_CLOSESTNAME_H
