@@ -352,6 +352,7 @@ Outcome Compilation::makePlan() {
       });
   if (outcome != Outcome::Fine)
     return outcome;
+  notePlanning();
   planning = std::move(run.planning);
   takePlanned(std::move(*run.result));
   if (options.recomputeEvery > 0 && planned.recomputed.empty())

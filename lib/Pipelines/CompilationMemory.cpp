@@ -62,8 +62,7 @@ Outcome Compilation::leaveRoom() {
     return Outcome::Fine;
   const int64_t devices = std::max<int64_t>(machine.devicesPerNode, 1);
   const int64_t memory = machine.memoryBytesPerDevice * devices;
-  const int64_t held =
-      bytesOfEnds(module.get(), hasAutodiff()) + options.callerBytes;
+  int64_t held = bytesOfEnds(module.get(), hasAutodiff()) + options.callerBytes;
   // The program itself: its code, the compiler, what libraries keep.
   const int64_t own = std::min<int64_t>(256 << 20, memory / 32);
   if (held >= memory - own)
@@ -72,11 +71,15 @@ Outcome Compilation::leaveRoom() {
         options.model + ": the inputs and outputs of a step" +
             (options.callerBytes > 0 ? " and the data that are kept in memory"
                                      : "") +
-            " are " + formatBytes(static_cast<double>(held)) +
-            ", the machine has " + formatBytes(static_cast<double>(memory)) +
+            " are " + formatBytesBeside(double(held), double(memory)) +
+            ", the machine has " +
+            formatBytesBeside(double(memory), double(held)) +
             " of memory\nnote: ranks on CPUs share the machine's memory with "
             "them: smaller sizes take less, option memory-limit says what "
             "ranks may take all the same");
+  if (options.callerBytesOf)
+    held += std::min(options.callerBytesOf(module.get()),
+                     (memory - own - held) / 2);
   options.machineMemoryPerDevice = machine.memoryBytesPerDevice;
   machine.memoryBytesPerDevice =
       std::max<int64_t>((memory - own - held) / devices, 1);
@@ -104,12 +107,8 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
                         ? Outcome::Interrupted
                         : Outcome::NoPlan,
                     options.model + ": " + message);
-  // What kerf-opt has to run to come to the same plan.
   options.plan.rejectedBytes.push_back(laidOutBytes);
-  plan::PlanRun unused;
-  PassManager passes(context.get(), ModuleOp::getOperationName());
-  addPlanning(passes, unused);
-  pipelines.back().second = textOf(passes);
+  notePlanning();
   takePlanned(std::move(*next));
   if (llvm::json::Object *memory = planJson.getObject("memory"))
     (*memory)["rejected"] =
@@ -117,6 +116,18 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
   if (options.afterPlan)
     options.afterPlan(module.get());
   return dump("plan");
+}
+
+void Compilation::notePlanning() {
+  // It knows the machine, and not what the caller holds of its memory.
+  std::optional<int64_t> given = options.plan.memoryLimitBytes;
+  options.plan.memoryLimitBytes =
+      options.machineMemoryPerDevice ? memoryLimit() : given;
+  plan::PlanRun unused;
+  PassManager passes(context.get(), ModuleOp::getOperationName());
+  addPlanning(passes, unused);
+  pipelines.back().second = textOf(passes);
+  options.plan.memoryLimitBytes = given;
 }
 
 Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {

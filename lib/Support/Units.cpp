@@ -5,25 +5,38 @@
 #include <cstdio>
 #include <initializer_list>
 
+/// `more` digits than three.
 static std::string formatScaled(double value, double base,
-                                std::initializer_list<const char *> units) {
+                                std::initializer_list<const char *> units,
+                                int more = 0) {
   auto unit = units.begin();
   while (std::fabs(value) >= base && unit + 1 != units.end()) {
     value /= base;
     ++unit;
   }
   char text[64];
-  const char *format = unit == units.begin() && value == std::floor(value)
-                           ? "%.0f%s"
-                       : std::fabs(value) < 9.995 ? "%.2f%s"
-                       : std::fabs(value) < 99.95 ? "%.1f%s"
-                                                  : "%.0f%s";
-  std::snprintf(text, sizeof(text), format, value, *unit);
+  int digits = unit == units.begin() && value == std::floor(value) ? 0
+               : std::fabs(value) < 9.995                          ? 2 + more
+               : std::fabs(value) < 99.95                          ? 1 + more
+                                                                   : more;
+  std::snprintf(text, sizeof(text), "%.*f%s", digits, value, *unit);
   return text;
 }
 
-std::string kerf::formatBytes(double bytes) {
-  return formatScaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+static std::string formatBytesTo(double bytes, int more) {
+  return formatScaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"},
+                      more);
+}
+
+std::string kerf::formatBytes(double bytes) { return formatBytesTo(bytes, 0); }
+
+std::string kerf::formatBytesBeside(double bytes, double other) {
+  int more = 0;
+  if (bytes != other)
+    while (more < 12 &&
+           formatBytesTo(bytes, more) == formatBytesTo(other, more))
+      ++more;
+  return formatBytesTo(bytes, more);
 }
 
 std::string kerf::formatCount(double count) {

@@ -46,6 +46,20 @@ checks.expect("devices with memory of their own", gpus["memory"]["limit"] == gpu
 rows = json.loads(kerf("plan", MODEL, "--devices=2", f"--machine={SMALL}", "--dim=batch=1024", "--what-if=batch=16000", "--json").stdout)["plans"]
 checks.expect("a row that does not fit", "the inputs and outputs of a step are 15.9 MiB" in rows[1].get("reason", ""), rows[1])
 
+# kerf-opt knows the machine alone: the pipeline that is printed for it has the limit.
+printed = kerf("plan", MODEL, "--devices=2", f"--machine={SMALL}", "--dim=batch=1024", "--print-pipeline").stdout
+checks.expect("the limit in the pipeline", f"memory-limit={small['memory']['limit']} " in printed, printed)
+printed = kerf("plan", MODEL, "--devices=2", "--machine=h100-8", "--dim=batch=1024", "--print-pipeline").stdout
+checks.expect("no limit in the pipeline", "memory-limit=0 " in printed, printed)
+
+# A reference of kerf verify takes up to half of what is left: these batches fit into all of it.
+HALF = [MODEL, "--devices=2", "--micro-batches=1", f"--machine={SMALL}", "--dim=batch=5500", "--seed=1"]
+checks.expect("fits", kerf("run", *HALF, "-q").returncode == 0)
+expect_error(checks, "room for the reference", ["verify", *HALF], 4, ["per device, the limit is 26[0-9]{5} bytes"])
+for more in (["--dim=batch=5000"], ["--dim=batch=5500", "--memory-limit=5MiB"]):
+    verified = kerf("verify", MODEL, "--devices=2", "--micro-batches=1", f"--machine={SMALL}", "--seed=1", *more)
+    checks.expect(f"verified with {more}", verified.returncode == 0, verified.stderr)
+
 # Training reads the next batch while a step runs, and a packed file lies in memory.
 LOSS = ["--loss=mse(y,t)", "--optimizer=sgd"]
 trained = plan_of(f"--machine={SMALL}", "--dim=batch=1024", "--train", *LOSS)

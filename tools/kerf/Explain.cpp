@@ -52,6 +52,7 @@ private:
     return planned.objective == plan::Objective::Volume ? formatBytes(value)
                                                         : formatSeconds(value);
   }
+  double limit() const; ///< on memory; 0: none
   /// How much more than the plan found.
   std::string more(const plan::ExplainedChoice &choice) const;
   Table::Row row(const plan::ExplainedChoice &choice) const;
@@ -98,6 +99,11 @@ static bool isProven(const plan::ExplainedChoice &choice) {
   return choice.plan.lowerBound >= choice.plan.cost * (1 - 1e-9);
 }
 
+double Text::limit() const {
+  const json::Object *memory = document.getObject("memory");
+  return memory ? memory->getNumber("limit").value_or(0) : 0;
+}
+
 std::string Text::more(const plan::ExplainedChoice &choice) const {
   if (choice.isChosen)
     return "the plan";
@@ -121,7 +127,7 @@ Table::Row Text::row(const plan::ExplainedChoice &choice) const {
           more(choice),
           formatBytes(double(plan.bytesPerRank)),
           own,
-          formatBytes(double(plan.peakMemoryBytes))};
+          formatBytesBeside(double(plan.peakMemoryBytes), limit())};
 }
 
 std::string Text::reason(const plan::ExplainedChoice &choice) const {
@@ -129,9 +135,11 @@ std::string Text::reason(const plan::ExplainedChoice &choice) const {
       choice.plan.status == plan::Status::Infeasible ? "infeasible" : "none";
   text += ": " + choice.plan.reason;
   if (choice.leastMemory > 0)
-    text += ", at least " + formatBytes(double(choice.leastMemory));
+    text +=
+        ", at least " + formatBytesBeside(double(choice.leastMemory), limit());
   else if (choice.plan.peakMemoryBytes > 0)
-    text += ", about " + formatBytes(double(choice.plan.peakMemoryBytes));
+    text += ", about " +
+            formatBytesBeside(double(choice.plan.peakMemoryBytes), limit());
   return text;
 }
 
@@ -252,9 +260,8 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
            "that there is nothing better; --shard takes it)\n";
   out << "\n*: the plan found; sent: by the busiest rank in a step, for it: of "
          "what it reads and makes; memory is predicted";
-  if (const json::Object *memory = document.getObject("memory"))
-    if (std::optional<double> limit = memory->getNumber("limit"))
-      out << " (limit " << formatBytes(*limit) << ")";
+  if (limit() > 0)
+    out << " (limit " << formatBytes(limit()) << ")";
   out << "\n";
 }
 

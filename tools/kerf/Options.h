@@ -22,6 +22,7 @@
 namespace kerf::tool {
 
 using kerf::formatBytes;
+using kerf::formatBytesBeside;
 using kerf::formatCount;
 using kerf::formatFlops;
 using kerf::formatSeconds;

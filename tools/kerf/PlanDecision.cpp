@@ -215,7 +215,7 @@ static std::string elseText(const json::Object &plan) {
     double limit = numberAt(&plan, {"memory", "limit"});
     std::string fits = limit > 0 && peak > limit
                            ? ", if it fits: it is predicted to need " +
-                                 formatBytes(peak) + " per device"
+                                 formatBytesBeside(peak, limit) + " per device"
                            : "";
     std::string text = "the runner-up, " + candidateText(c) + ", would ";
     std::string times =

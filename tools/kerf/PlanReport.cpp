@@ -220,15 +220,19 @@ void Printer::printMemory() {
     return device.getAsObject()->get("predicted");
   });
   out << "\nmemory per device" << (isLaidOut ? ", laid out" : "");
-  if (std::optional<double> limit = memory->getNumber("limit"))
-    out << " (limit " << formatBytes(*limit) << ")";
+  double limit = memory->getNumber("limit").value_or(0), largest = 0;
+  for (const json::Value &device : *devices)
+    largest = std::max(largest, number(device.getAsObject(), "peak"));
+  if (limit > 0)
+    out << " (limit " << formatBytesBeside(limit, largest) << ")";
   out << "\n";
   for (size_t stage = 0; stage < devices->size(); ++stage) {
     const json::Object *entry = (*devices)[stage].getAsObject();
     out << "  ";
     if (devices->size() > 1)
       out << "stage " << stage << ": ";
-    out << formatBytes(number(entry, "peak")) << " = parameters and constants "
+    out << formatBytesBeside(number(entry, "peak"), limit)
+        << " = parameters and constants "
         << formatBytes(number(entry, "parameters"));
     for (const char *part : {"gradients", "optimizer"})
       if (number(entry, part) != 0)
@@ -405,7 +409,8 @@ void Printer::printRunnersUp() {
         << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
         << "busiest rank "
         << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
-        << "memory " << formatBytes(number(c, "peak_memory_bytes"))
+        << "memory "
+        << formatBytesBeside(number(c, "peak_memory_bytes"), limit.value_or(0))
         << (limit && number(c, "peak_memory_bytes") > *limit
                 ? "  (above the limit)"
                 : "");

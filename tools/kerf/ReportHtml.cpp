@@ -197,7 +197,7 @@ void Page::memory() {
   std::string title = "Memory of each ";
   title += document.isPlan() ? "stage's devices" : "rank";
   if (limit > 0)
-    title += ", limit " + formatBytes(limit);
+    title += ", limit " + formatBytesBeside(limit, whole);
   // A run knows what is kept from step to step and what is not, and no more.
   bool isPlan = document.isPlan();
   begin(title, {"", "#peak",

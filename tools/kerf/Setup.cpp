@@ -224,7 +224,8 @@ void kerf::tool::noteLimit(const Options &o) {
   if (has > 0 && limit > has)
     llvm::errs() << "note: --memory-limit=" << o.memoryLimit
                  << " is more than a device of " << o.machine << " has ("
-                 << formatBytes(static_cast<double>(has))
+                 << formatBytesBeside(static_cast<double>(has),
+                                      static_cast<double>(limit))
                  << "): the plan may not run there\n";
 }
 

@@ -9,8 +9,12 @@
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 
+#include "kerf/Dist/Dist.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <cmath>
 #include <cstring>
@@ -123,6 +127,40 @@ void Program::setHooks(CompilationOptions &compile, Role role,
     };
 }
 
+/// What a reference holds in doubles: the values of a step, each until its last
+/// use, and of training the parameters and states before and behind it, which
+/// are compared in doubles as well.
+static int64_t bytesOfReference(mlir::ModuleOp module) {
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  if (!main)
+    return 0;
+  auto elementsOf = [](mlir::Value value) -> int64_t {
+    auto type = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
+    return type && type.hasStaticShape() ? type.getNumElements() : 0;
+  };
+  mlir::Block &body = main.getBody().front();
+  llvm::DenseMap<mlir::Value, mlir::Operation *> lastUses;
+  for (mlir::Operation &op : body)
+    for (mlir::Value operand : op.getOperands())
+      lastUses[operand] = &op;
+  int64_t live = 0, most = 0, assigned = 0;
+  for (mlir::Value argument : body.getArguments())
+    live += elementsOf(argument);
+  for (mlir::Operation &op : body) {
+    for (mlir::Value result : op.getResults())
+      live += elementsOf(result);
+    most = std::max(most, live);
+    if (mlir::isa<dist::AssignOp>(op))
+      assigned += elementsOf(op.getOperand(0));
+    llvm::SmallPtrSet<mlir::Value, 4> over;
+    for (mlir::Value operand : op.getOperands())
+      if (lastUses[operand] == &op && over.insert(operand).second)
+        live -= elementsOf(operand);
+  }
+  return static_cast<int64_t>(sizeof(double)) *
+         std::max(most + 2 * assigned, 4 * assigned);
+}
+
 Program::Program(const Options &given, Role role, Exposed *exposed)
     : options(given) {
   Options own = role == Role::OneDevice ? forOneDevice(given) : given;
@@ -130,6 +168,8 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
     own.dumpDir = "";
   CompilationOptions compile = compilationOptions(own);
   compile.weightsInPlace = true;
+  if (role == Role::Judged && options.expected.empty())
+    compile.callerBytesOf = bytesOfReference;
   if (compile.training)
     optimizer = compile.training->optimizer;
   if (exposed) {

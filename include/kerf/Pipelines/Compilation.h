@@ -78,6 +78,9 @@ struct CompilationOptions {
   /// What whoever asks holds in the memory of CPU ranks' host besides the
   /// inputs and outputs of a step.
   int64_t callerBytes = 0;
+  /// The same, of the module before it is planned. The ranks keep half of what
+  /// is left.
+  std::function<int64_t(mlir::ModuleOp)> callerBytesOf;
   /// Of plan.machine, once a compilation has left room there for what the
   /// caller holds: what it had.
   std::optional<int64_t> machineMemoryPerDevice;
@@ -195,6 +198,9 @@ private:
   void addPlanning(mlir::OpPassManager &passes, plan::PlanRun &run) const;
   /// What kerf-opt --pass-pipeline takes to run the same.
   static std::string textOf(mlir::PassManager &passes);
+  /// Notes as the pipeline of planning what kerf-opt has to run to come to the
+  /// same plan.
+  void notePlanning();
   Outcome takePlan();
   void noteUntied();
   void noteNumbers();

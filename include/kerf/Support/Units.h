@@ -12,7 +12,9 @@
 
 namespace kerf {
 
-std::string formatBytes(double bytes);     ///< B to TiB
+std::string formatBytes(double bytes); ///< B to TiB
+/// With as many digits as tell it from `other`, which gets as many.
+std::string formatBytesBeside(double bytes, double other);
 std::string formatSeconds(double seconds); ///< ns to s
 std::string formatCount(double count);     ///< none to P
 std::string formatFlops(double count);     ///< FLOP to PFLOP

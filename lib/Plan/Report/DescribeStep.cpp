@@ -94,7 +94,7 @@ std::string StepPlanner::refusal() const {
          std::string(" that fits in memory: the smallest that was laid out, ") +
          leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
-         candidateNotes(endings()) +
+         candidateNotes(endings(), *memoryLimitOf(options)) +
          (asItIs().isStopped()
               ? ""
               : holdsLessNote(options, asItIs().hasMoreMicroBatches(),

@@ -58,7 +58,8 @@ std::string kerf::plan::nameOf(const CandidateSummary &candidate) {
 }
 
 std::string
-kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
+kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates,
+                           int64_t limit) {
   constexpr size_t kReasons = 6, kCandidates = 3;
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   struct Ending {
@@ -93,12 +94,13 @@ kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
     std::vector<std::string> names;
     for (const CandidateSummary *candidate :
          llvm::ArrayRef(ending.candidates).take_front(kCandidates))
-      names.push_back(
-          nameOf(*candidate) +
-          (bytesOf(candidate) == kUnknown
-               ? ""
-               : " (" + formatBytes(static_cast<double>(bytesOf(candidate))) +
-                     ")"));
+      names.push_back(nameOf(*candidate) +
+                      (bytesOf(candidate) == kUnknown
+                           ? ""
+                           : " (" +
+                                 formatBytesBeside(double(bytesOf(candidate)),
+                                                   double(limit)) +
+                                 ")"));
     if (ending.candidates.size() > kCandidates)
       names.push_back("and " +
                       std::to_string(ending.candidates.size() - kCandidates) +

@@ -60,7 +60,8 @@ std::string holdsLessNote(const PlanOptions &options, bool hasMore,
 
 /// How candidates ended, once per reason, the smallest few of each: notes
 /// behind a message.
-std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates);
+std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates,
+                           int64_t limit = 0);
 
 /// "pp=2,dp=4 with 8 micro-batches", without what it takes.
 std::string nameOf(const CandidateSummary &candidate);
