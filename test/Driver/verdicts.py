@@ -66,7 +66,7 @@ for model_name, flags in (("models/gpt2-small", ["--machine=h100-4"]), ("trainin
                       and found["cost"] <= other["cost"] * (1 + 1e-9), f"{found} {other}")
 
 # Memory: what is known is tried here once more, and that it is not far above what fits.
-SMALLEST = r"^error: .*, and the smallest plan that is known is predicted to need (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
+SMALLEST = r"^error: .*, and the smallest plan that is known is predicted to need about (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:2", "--mesh=pp=2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:1"])):
@@ -93,7 +93,7 @@ for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-s
 
 expect_error(checks, "random and too little memory",
              ["plan", models / "mlp/model.onnx", "--dim", "batch=8", "--devices=cpu:4", "--memory-limit=2KiB", "--solver=random"], 4,
-             ["no plan fits in memory", "the smallest plan that is known is predicted to need [1-9]"])
+             ["no plan fits in memory", "the smallest plan that is known is predicted to need about [1-9]"])
 # A step that trains, whose meshes need from the least to many times as much.
 training = [models.parent / "training/gpt2/model.onnx", "--dim=batch=32", "--machine=h100-8", "--mesh=pp=4,dp=2", "--train",
             "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]

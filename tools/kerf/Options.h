@@ -134,7 +134,8 @@ struct Options {
   double referenceSeconds = 30;     ///< that `auto` may take
   bool referenceSecondsGiven = false;
   std::string expected; ///< a folder of NAME.npy
-  std::string damage;   ///< test only: a node whose value is wrong
+  std::string damage;   ///< test only: a node whose value is wrong, or
+                        ///< update:NAME of a parameter whose lr is 0
   // Printing.
   bool json = false, quiet = false, verbose = false;
 };

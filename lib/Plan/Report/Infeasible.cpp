@@ -197,7 +197,7 @@ Infeasibility kerf::plan::explainInfeasible(
   auto smallest = [&](const char *before) {
     return limit && isKnown()
                ? before + ("the smallest plan that is known is predicted to "
-                           "need " +
+                           "need about " +
                            bytes(least.predicted))
                : std::string();
   };
@@ -318,7 +318,7 @@ Infeasibility kerf::plan::explainInfeasible(
   else
     result.message =
         "no plan was found that fits in memory: " +
-        (isKnown() ? "the smallest that was found is predicted to need " +
+        (isKnown() ? "the smallest that was found is predicted to need about " +
                          bytes(least.predicted)
                    : std::string("none is proven not to"));
   result.message += ", the limit is " + bytes(*limit) +
