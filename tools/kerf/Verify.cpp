@@ -52,6 +52,7 @@ struct Pair {
   Tolerance tolerance;
   std::vector<Piece> wide;      ///< without the rounding of 16-bit values
   std::optional<Update> update; ///< of a parameter that is judged by its change
+  Tolerance ofAll;              ///< at the scale of the largest parameter
 
   Difference compare() const {
     Difference result = tool::compare(info, data, pieces, tolerance, wide);
@@ -59,6 +60,17 @@ struct Pair {
     result.isUpdate = update.has_value();
     judgeWhole(result);
     return result;
+  }
+  /// Where not all other roundings were tried: each element at the scale of
+  /// all parameters, and the change as a whole.
+  void judgeRoughly(Difference &difference) const {
+    int64_t open = difference.wrong;
+    if (!update || open == 0 || !difference.whole.empty())
+      return;
+    difference = tool::compare(info, data, pieces, ofAll);
+    difference.name = name;
+    difference.undecided += open;
+    judgeWhole(difference);
   }
   void judgeWhole(Difference &difference) const {
     if (update)
@@ -72,7 +84,7 @@ static std::vector<Pair> outputPairs(const Program &judged,
   std::vector<Pair> result;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     auto number = static_cast<int32_t>(index);
-    Pair pair{info.name, info, {}, judged.output(number), {}, {}, {}, {}};
+    Pair pair{info.name, info, {}, judged.output(number), {}, {}, {}, {}, {}};
     pair.pieces = reference.output(info, number);
     pair.tolerance = Tolerance(options, info.dtype, judged.narrowOutputs[index],
                                largestMagnitude(pair.pieces));
@@ -145,6 +157,7 @@ parameterPairs(const Program &judged, Reference &reference,
       continue;
     pair.update = Update::make(options, judged, reference, info, before[number],
                                pair.pieces.front());
+    pair.ofAll = pair.tolerance;
     if (pair.update)
       pair.tolerance = pair.update->tolerance();
   }
@@ -205,6 +218,10 @@ static void noteSmallUpdates(const Program &judged, Reference &reference,
     reference.notes.push_back(std::move(note));
 }
 
+/// Runs with other roundings for updates alone: as many as take this long by
+/// estimate, and the first two.
+static constexpr double kSecondsForUpdates = 30;
+
 /// A program is not wrong where rounding alone decides a result. Three cases: a
 /// gradient whose exact value is 0 (of a key's bias, of a bias in front of
 /// BatchNorm) consists of rounding errors, and an optimizer that divides it by
@@ -230,9 +247,17 @@ static void compareWithSlack(const Program &judged, Reference &reference,
                                   : parameters[index - outputs.size()];
   };
   const std::vector<Roundings> runs = otherRoundings();
+  double perRun =
+      reference.secondsAgain() * static_cast<double>(judged.numSteps());
+  auto forUpdates =
+      static_cast<size_t>(perRun * double(runs.size()) <= kSecondsForUpdates
+                              ? double(runs.size())
+                              : std::max(2.0, kSecondsForUpdates / perRun));
   for (auto [number, roundings] : llvm::enumerate(runs)) {
+    bool isForUpdates = number < forUpdates;
     auto mayMove = [&](size_t index) {
       return differences[index].wrong > 0 &&
+             (isForUpdates || !differences[index].isUpdate) &&
              slackFactor(roundings, kind(index)) > 0;
     };
     if (llvm::none_of(llvm::seq(differences.size()), mayMove))
@@ -265,6 +290,8 @@ static void compareWithSlack(const Program &judged, Reference &reference,
   for (size_t index = outputs.size(); index < differences.size(); ++index) {
     explainByChance(differences[index], pairOf(index).pieces);
     pairOf(index).judgeWhole(differences[index]);
+    if (forUpdates < runs.size())
+      pairOf(index).judgeRoughly(differences[index]);
   }
 }
 

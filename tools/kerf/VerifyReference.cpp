@@ -65,6 +65,7 @@ public:
     outputs = evaluation->stepsAgain(unfused, roundings);
     return true;
   }
+  double secondsAgain() const override { return evaluation->seconds(unfused); }
   void restart(double) override { evaluation->restart(); }
   std::optional<double> scalar(int32_t index) const override {
     return outputs[index].data.front();

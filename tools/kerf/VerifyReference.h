@@ -26,6 +26,8 @@ public:
   /// Runs all steps again with other roundings, whose outputs and parameters
   /// output() and parameter() then give. False: this reference cannot do that.
   virtual bool stepsAgain(const Roundings &) { return false; }
+  /// What that takes, estimated.
+  virtual double secondsAgain() const { return 0; }
   /// Forgets all steps, as Program::restart does.
   virtual void restart(double lossScale) {}
   /// The only element of an output of the last step; none: it is not known.
