@@ -182,7 +182,7 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message += " that fits in memory";
     if (int64_t least = leastMemory().predicted;
         least < std::numeric_limits<int64_t>::max())
-      message += ": the smallest that was found is predicted to need " +
+      message += ": the smallest that was found is predicted to need about " +
                  bytesText(least) + " per device, the limit is " +
                  bytesText(*limit);
     if (options.deadlineSeconds <= 0)

@@ -70,7 +70,6 @@ static void widenProduct(Operation *op) {
   Value result = op->getResult(0);
   RankedTensorType narrow = typeOf(result);
   result.setType(narrow.clone(wide));
-  builder.setInsertionPointAfter(op);
   // A result that is cast to float32 is not rounded in between, as on GPUs.
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
@@ -83,8 +82,11 @@ static void widenProduct(Operation *op) {
       cast.erase();
       continue;
     }
-    if (!rounded)
+    if (!rounded) {
+      // Not before: what stood behind the product may have been erased.
+      builder.setInsertionPointAfter(op);
       rounded = nn::CastOp::create(builder, loc, narrow, result);
+    }
     use->set(rounded);
   }
 }

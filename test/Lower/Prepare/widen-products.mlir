@@ -37,3 +37,19 @@ func.func @main(%w: tensor<4x3x3x3xf16>, %x: tensor<1x8x8x3xf16>, %dy: tensor<1x
   %1 = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf16>, tensor<1x4x4x4xf16>
   return %0, %1 : tensor<1x8x8x3xf16>, tensor<4x3x3x3xf16>
 }
+
+// -----
+
+// The cast to float32 right behind a product goes before another reader gets
+// the rounded result.
+// CHECK-LABEL: func.func @both(
+// CHECK: %[[P:.*]] = nn.matmul {{.*}} -> tensor<4x4xf32>
+// CHECK-NEXT: %[[H:.*]] = nn.cast %[[P]] : (tensor<4x4xf32>) -> tensor<4x4xf16>
+// CHECK-NEXT: %[[N:.*]] = nn.neg %[[H]]
+// CHECK-NEXT: return %[[P]], %[[N]]
+func.func @both(%a: tensor<4x8xf16>, %b: tensor<8x4xf16>) -> (tensor<4x4xf32>, tensor<4x4xf16>) {
+  %p = nn.matmul %a, %b : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf16>
+  %w = nn.cast %p : (tensor<4x4xf16>) -> tensor<4x4xf32>
+  %n = nn.neg %p : tensor<4x4xf16>
+  return %w, %n : tensor<4x4xf32>, tensor<4x4xf16>
+}
