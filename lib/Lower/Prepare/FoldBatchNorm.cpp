@@ -9,6 +9,7 @@
 #include "Prepare.h"
 
 #include "kerf/Dist/ReplacingBuilder.h"
+#include "kerf/Support/Preconditions.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_FOLDBATCHNORM
@@ -23,7 +24,8 @@ using namespace kerf;
 static Value perChannel(OpBuilder &builder, Value value, int64_t channels) {
   RankedTensorType type = typeOf(value);
   if (type.getRank() == 0 || type.getNumElements() != channels ||
-      type.getShape().back() != channels)
+      !holds(value.getDefiningOp(), Precondition::BiasIsPerChannel,
+             type.getShape().back() == channels))
     return {};
   if (type.getRank() == 1)
     return value;

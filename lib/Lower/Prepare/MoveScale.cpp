@@ -14,6 +14,8 @@
 #include "../Library/LibraryCall.h"
 #include "../Library/Strides.h"
 
+#include "kerf/Support/Preconditions.h"
+
 #include <cmath>
 
 namespace kerf {
@@ -26,7 +28,9 @@ using namespace kerf;
 
 /// The matmul that a value reaches through shape ops of one use each.
 static nn::MatmulOp reachedMatmul(Value value) {
-  while (value.hasOneUse()) {
+  while (!value.use_empty() &&
+         holds(value.getDefiningOp(), Precondition::FactorReadOnce,
+               value.hasOneUse())) {
     Operation *user = *value.user_begin();
     if (auto matmul = dyn_cast<nn::MatmulOp>(user))
       return matmul;
@@ -40,8 +44,8 @@ static nn::MatmulOp reachedMatmul(Value value) {
 /// Turns x^2 and x^3 into products.
 static void expandPower(nn::PowOp pow) {
   auto exponent = splatValue(pow.getRhs());
-  if (!exponent || (*exponent != 2 && *exponent != 3) ||
-      pow.getLhs().getType() != pow.getResult().getType())
+  if (!exponent || pow.getLhs().getType() != pow.getResult().getType() ||
+      !holds(pow, Precondition::PowerIsSmall, *exponent == 2 || *exponent == 3))
     return;
   dist::ReplacingBuilder builder(pow);
   Value x = pow.getLhs();
@@ -57,10 +61,14 @@ static void moveBehindMatmul(Operation *op) {
   Value result = op->getResult(0);
   unsigned scalar = 1;
   auto factor = splatValue(op->getOperand(1));
-  if (!factor && !isDiv)
+  if (!factor && holds(op, Precondition::FactorScales, !isDiv))
     factor = splatValue(op->getOperand(scalar = 0));
-  if (!factor || !std::isfinite(*factor) || *factor == 0 ||
-      op->getOperand(1 - scalar).getType() != result.getType())
+  if (!factor || op->getOperand(1 - scalar).getType() != result.getType())
+    return;
+  // 1 / 1e-40 is infinite in float32, where x / 1e-40 need not be.
+  double scale = isDiv ? 1 / *factor : *factor;
+  if (!holds(op, Precondition::FactorIsPlain,
+             std::isnormal(static_cast<float>(scale))))
     return;
   nn::MatmulOp matmul = reachedMatmul(result);
   if (!matmul || !typeOf(result).getElementType().isF32() ||
@@ -69,9 +77,9 @@ static void moveBehindMatmul(Operation *op) {
   result.replaceAllUsesWith(op->getOperand(1 - scalar));
   dist::ReplacingBuilder builder(op);
   builder.setInsertionPointAfter(matmul);
-  Value constant = splatConstant(
-      builder, op->getLoc(), RankedTensorType::get({}, builder.getF32Type()),
-      isDiv ? 1 / *factor : *factor);
+  Value constant =
+      splatConstant(builder, op->getLoc(),
+                    RankedTensorType::get({}, builder.getF32Type()), scale);
   auto scaled =
       nn::MulOp::create(builder, op->getLoc(), matmul.getResult(), constant);
   matmul.getResult().replaceAllUsesExcept(scaled.getResult(), scaled);

@@ -15,6 +15,8 @@
 
 #include "../OpKinds.h"
 
+#include "kerf/Support/Preconditions.h"
+
 namespace kerf {
 #define GEN_PASS_DEF_STORESLICESTOGETHER
 #include "kerf/Lower/Passes.h.inc"
@@ -57,7 +59,8 @@ static FailureOr<int64_t> slicedDim(Value x) {
     for (auto [d, size] : llvm::enumerate(slice.getType().getShape())) {
       if (size == shape[d])
         continue;
-      if (size != 1 || (dim >= 0 && dim != static_cast<int64_t>(d)))
+      if (!holds(user, Precondition::SlicesTakeOne,
+                 size == 1 && (dim < 0 || dim == static_cast<int64_t>(d))))
         return failure();
       dim = d;
     }

@@ -11,6 +11,7 @@
 
 #include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Fusion/Reductions.h"
+#include "kerf/Support/Preconditions.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_SPLITREDUCTIONS
@@ -22,7 +23,8 @@ using namespace kerf;
 
 static void split(nn::ReduceOp reduce, exec::TargetAttr target) {
   RankedTensorType from = typeOf(reduce.getX()), to = reduce.getType();
-  if (!foldsLeadingDims(reduce) || to.getNumElements() == 0)
+  if (to.getNumElements() == 0 ||
+      !holds(reduce, Precondition::FoldsLeading, foldsLeadingDims(reduce)))
     return;
   int64_t columns = to.getNumElements();
   int64_t count = from.getNumElements() / columns;

@@ -8,6 +8,7 @@
 #include "../IR/Repeats.h"
 #include "kerf/NN/IR/Evaluate.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 #include <cmath>
 #include <cstring>
@@ -70,9 +71,10 @@ struct DropIdentity : RewritePattern {
     bool commutes = isa<AddOp, MulOp>(op);
     for (int keep : {0, 1}) {
       Value kept = op->getOperand(keep);
-      if ((keep == 1 && !commutes) ||
-          kept.getType() != op->getResult(0).getType() ||
-          splatOf(op->getOperand(1 - keep)) != neutral)
+      if (kept.getType() != op->getResult(0).getType() ||
+          !holds(op, Precondition::NeutralStandsRight, keep == 0 || commutes) ||
+          !holds(op, Precondition::NumberIsNeutral,
+                 splatOf(op->getOperand(1 - keep)) == neutral))
         continue;
       rewriter.replaceOp(op, kept);
       return success();
@@ -104,7 +106,8 @@ struct DropBroadcast : RewritePattern {
         if (both)
           joint = *both;
       }
-      if (!fine || ArrayRef<int64_t>(joint) != shape)
+      if (!holds(op, Precondition::OthersFillResult,
+                 fine && ArrayRef<int64_t>(joint) == shape))
         continue;
       rewriter.modifyOpInPlace(op, [&] { operand.set(broadcast.getX()); });
       return success();
@@ -123,7 +126,8 @@ struct DropLogicalIdentity : RewritePattern {
       return failure();
     for (int keep : {0, 1}) {
       auto number = splatOf(op->getOperand(1 - keep));
-      if (!number || *number != (isa<AndOp>(op) ? -1 : 0))
+      if (!number || !holds(op, Precondition::TruthIsNeutral,
+                            *number == (isa<AndOp>(op) ? -1 : 0)))
         continue;
       rewriter.replaceOpWithNewOp<BroadcastOp>(op, op->getResult(0).getType(),
                                                op->getOperand(keep));
@@ -150,7 +154,8 @@ struct SinkBroadcast : RewritePattern {
           shapeOf(operand) == shapeOf(op->getResult(0))) {
         found = broadcast;
         operands.push_back(broadcast.getX());
-      } else if (rankOf(operand) == 0) {
+      } else if (holds(op, Precondition::OthersAreNumbers,
+                       rankOf(operand) == 0)) {
         operands.push_back(operand);
       } else {
         return failure();
@@ -244,9 +249,9 @@ struct OneOver : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op,
                                 PatternRewriter &rewriter) const override {
-    if (isPlanned(op) || !isSplatOf(op.getLhs(), 1) ||
-        op.getType() != op.getRhs().getType() ||
-        !isa<FloatType>(typeOf(op.getRhs()).getElementType()))
+    if (isPlanned(op) || op.getType() != op.getRhs().getType() ||
+        !isa<FloatType>(typeOf(op.getRhs()).getElementType()) ||
+        !holds(op, Precondition::NumeratorIsOne, isSplatOf(op.getLhs(), 1)))
       return failure();
     rewriter.replaceOpWithNewOp<ReciprocalOp>(op, op.getRhs());
     return success();
@@ -261,9 +266,11 @@ struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
     auto number = splatOf(op.getRhs());
     Type element = typeOf(op.getRhs()).getElementType();
     int exponent;
-    if (isPlanned(op) || !number || !isa<FloatType>(element) ||
-        std::fabs(std::frexp(*number, &exponent)) != 0.5 ||
-        std::abs(exponent) > 14)
+    if (isPlanned(op) || !number || !isa<FloatType>(element))
+      return failure();
+    bool isPower = std::fabs(std::frexp(*number, &exponent)) == 0.5;
+    if (!holds(op, Precondition::ReciprocalIsExact,
+               isPower && std::abs(exponent) <= 14))
       return failure();
     auto type = RankedTensorType::get({}, element);
     Value inverse = ConstantOp::create(
@@ -285,13 +292,14 @@ struct ScaleOnce : OpRewritePattern<MatmulOp> {
     MulOp rhs = scaleBehindViews(op.getRhs());
     if (!lhs || !rhs || lhs == rhs || isPlanned(op))
       return failure();
-    rewriter.setInsertionPoint(lhs);
     auto type = typeOf(lhs.getRhs());
-    double both = *splatOf(lhs.getRhs()) * *splatOf(rhs.getRhs());
-    Value number = ConstantOp::create(
-        rewriter, op.getLoc(),
-        DenseElementsAttr::get(
-            type, rewriter.getFloatAttr(type.getElementType(), both)));
+    FloatAttr both = rewriter.getFloatAttr(
+        type.getElementType(), *splatOf(lhs.getRhs()) * *splatOf(rhs.getRhs()));
+    if (!holds(op, Precondition::JoinedIsPlain, both.getValue().isNormal()))
+      return failure();
+    rewriter.setInsertionPoint(lhs);
+    Value number = ConstantOp::create(rewriter, op.getLoc(),
+                                      DenseElementsAttr::get(type, both));
     rewriter.modifyOpInPlace(lhs, [&] { lhs->setOperand(1, number); });
     rewriter.replaceOp(rhs, rhs.getLhs());
     return success();
@@ -299,14 +307,15 @@ struct ScaleOnce : OpRewritePattern<MatmulOp> {
 
   /// x * number with this operand as its only use.
   static MulOp scaleBehindViews(Value value) {
-    while (value.hasOneUse()) {
-      Operation *op = value.getDefiningOp();
-      if (auto mul = dyn_cast_if_present<MulOp>(op))
+    while (Operation *op = value.getDefiningOp()) {
+      if (!holds(op, Precondition::ScaledReadOnce, value.hasOneUse()))
+        return {};
+      if (auto mul = dyn_cast<MulOp>(op))
         return splatOf(mul.getRhs()) && rankOf(mul.getRhs()) == 0 &&
                        isa<FloatType>(typeOf(value).getElementType())
                    ? mul
                    : MulOp();
-      if (!isa_and_nonnull<ReshapeOp, TransposeOp>(op))
+      if (!isa<ReshapeOp, TransposeOp>(op))
         return {};
       value = op->getOperand(0);
     }
@@ -342,15 +351,17 @@ struct DropMaskGuard : OpRewritePattern<SelectOp> {
                                 PatternRewriter &rewriter) const override {
     auto isNaN = op.getCondition().getDefiningOp<IsNaNOp>();
     auto softmax = op.getOnFalse().getDefiningOp<SoftmaxOp>();
-    if (!isNaN || !softmax || isNaN.getX() != op.getOnFalse() ||
-        op.getType() != softmax.getType() || !isSplatOf(op.getOnTrue(), 0) ||
-        isPlanned(op))
+    if (!isNaN || !softmax || op.getType() != softmax.getType() ||
+        !isSplatOf(op.getOnTrue(), 0) || isPlanned(op) ||
+        !holds(op, Precondition::GuardSeesItself,
+               isNaN.getX() == op.getOnFalse()))
       return failure();
     if (auto add = softmax.getX().getDefiningOp<AddOp>()) {
       auto mask = add.getRhs().getDefiningOp<ConstantOp>();
       int64_t fromEnd = rankOf(softmax) - int64_t(softmax.getDim());
-      if (mask ? !leavesSomething(mask, rankOf(mask) - fromEnd)
-               : !isFiniteChoice(add.getRhs()))
+      if (!holds(op, Precondition::MaskLeavesSomething,
+                 mask ? leavesSomething(mask, rankOf(mask) - fromEnd)
+                      : isFiniteChoice(add.getRhs())))
         return failure();
     }
     rewriter.replaceOp(op, softmax.getResult());

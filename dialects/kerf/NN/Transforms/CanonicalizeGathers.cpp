@@ -6,8 +6,9 @@
 // sharded and fused where a gather cannot.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/NN/NN.h"
+#include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -23,7 +24,7 @@ struct GatherOfRun : OpRewritePattern<GatherOp> {
     auto constant = op.getIndices().getDefiningOp<ConstantOp>();
     auto data = cast<RankedTensorType>(op.getData().getType());
     int64_t size = data.getDimSize(op.getDim());
-    if (!constant || op.getPartial() || op.getBatched())
+    if (!constant || op.getPartial() || op.getBatched() || isPlanned(op))
       return failure();
     std::optional<int64_t> start;
     int64_t count = 0;
@@ -33,7 +34,7 @@ struct GatherOfRun : OpRewritePattern<GatherOp> {
         index += size;
       if (!start)
         start = index;
-      if (index != *start + count)
+      if (!holds(op, Precondition::IndicesAreRun, index == *start + count))
         return failure();
       ++count;
     }

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -41,8 +42,9 @@ struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
   LogicalResult matchAndRewrite(MatmulOp op,
                                 PatternRewriter &rewriter) const override {
     auto reshape = op.getLhs().getDefiningOp<ReshapeOp>();
-    if (!reshape || op.getTransposeLhs() || rankOf(op.getRhs()) != 2 ||
-        rankOf(op.getLhs()) != 2 || isPlanned(op))
+    if (!reshape || rankOf(op.getRhs()) != 2 || rankOf(op.getLhs()) != 2 ||
+        isPlanned(op) ||
+        !holds(op, Precondition::RowsComeFirst, !op.getTransposeLhs()))
       return failure();
     Integers rows =
         leadingDims(shapeOf(reshape.getX()), shapeOf(op.getLhs()).front());
@@ -83,8 +85,10 @@ struct SinkBelowElementwise : RewritePattern {
       auto reshape = operand.getDefiningOp<ReshapeOp>();
       if (reshape && shapeOf(operand) == to && shapeOf(reshape.getX()) == from)
         operands.push_back(reshape.getX());
-      else if (rankOf(operand) == 0 || (rankOf(operand) == 1 && keepsLast &&
-                                        shapeOf(operand)[0] == to.back()))
+      else if (rankOf(operand) == 0 ||
+               (rankOf(operand) == 1 &&
+                holds(op, Precondition::VectorLiesAlong,
+                      keepsLast && shapeOf(operand)[0] == to.back())))
         operands.push_back(operand);
       else
         return failure();
@@ -104,8 +108,10 @@ template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
     if (!reshape || isPlanned(op))
       return failure();
     ArrayRef<int64_t> from = shapeOf(reshape.getX());
-    if (from.size() < 2 || from.back() != shapeOf(op.getX()).back() ||
-        int64_t(op.getDim()) + 1 != rankOf(op.getX()))
+    if (from.size() < 2 ||
+        !holds(op, Precondition::NormKeepsRow,
+               from.back() == shapeOf(op.getX()).back() &&
+                   int64_t(op.getDim()) + 1 == rankOf(op.getX())))
       return failure();
     SmallVector<Value> operands(op->getOperands());
     operands[0] = reshape.getX();
@@ -123,7 +129,8 @@ struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
   LogicalResult matchAndRewrite(ReshapeOp op,
                                 PatternRewriter &rewriter) const override {
     auto weight = op.getX().getDefiningOp<WeightOp>();
-    if (!weight || weight.getStarts() || isPlanned(op))
+    if (!weight || isPlanned(op) ||
+        !holds(op, Precondition::WeightIsWhole, !weight.getStarts()))
       return failure();
     auto view = rewriter.replaceOpWithNewOp<WeightOp>(
         op, op.getType(), weight.getNameAttr(), weight.getFileAttr(),

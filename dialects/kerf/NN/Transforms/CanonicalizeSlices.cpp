@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -25,9 +26,11 @@ bool isCut(SliceOp op, int64_t dim) {
 std::optional<int64_t> onlyCut(SliceOp op) {
   std::optional<int64_t> cut;
   for (int64_t dim = 0; dim < rankOf(op.getX()); ++dim) {
-    if (!isCut(op, dim) && op.getStrides()[dim] == 1)
+    bool takesAll =
+        holds(op, Precondition::CutTakesEach, op.getStrides()[dim] == 1);
+    if (!isCut(op, dim) && takesAll)
       continue;
-    if (cut || op.getStrides()[dim] != 1)
+    if (cut || !takesAll)
       return std::nullopt;
     cut = dim;
   }
@@ -77,7 +80,9 @@ struct SliceOfSlice : OpRewritePattern<SliceOp> {
     if (isPlanned(op))
       return failure();
     if (typeOf(op.getX()) == typeOf(op.getResult()) &&
-        llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; })) {
+        holds(
+            op, Precondition::SliceKeepsOrder,
+            llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))) {
       rewriter.replaceOp(op, op.getX());
       return success();
     }
@@ -103,7 +108,8 @@ struct SliceOfWeight : OpRewritePattern<SliceOp> {
     auto weight = op.getX().getDefiningOp<WeightOp>();
     // A view of a variable would be what is in the file.
     if (!weight || weight.getVariable() || isPlanned(op) ||
-        llvm::any_of(op.getStrides(), [](int64_t s) { return s != 1; }))
+        !holds(op, Precondition::ViewTakesEach,
+               llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; })))
       return failure();
     Integers starts(op.getStarts());
     if (weight.getStarts())
@@ -126,7 +132,8 @@ struct RiseAboveMatmul : OpRewritePattern<SliceOp> {
     auto matmul = op.getX().getDefiningOp<MatmulOp>();
     auto cut = onlyCut(op);
     if (!matmul || !cut || isPlanned(op) || !onlySlicesRead(op.getX()) ||
-        !leadsToProduct(op.getX()) || *cut != rankOf(op.getX()) - 1)
+        !leadsToProduct(op.getX()) ||
+        !holds(op, Precondition::CutIsColumns, *cut == rankOf(op.getX()) - 1))
       return failure();
     int64_t dim = rankOf(matmul.getRhs()) - (matmul.getTransposeRhs() ? 2 : 1);
     Value rhs = sliceDim(rewriter, op.getLoc(), matmul.getRhs(), dim,
@@ -182,11 +189,9 @@ struct RiseAboveReshape : OpRewritePattern<SliceOp> {
     for (const ReshapeGroup &group : *groups) {
       if (*cut < group.to || *cut >= group.toEnd)
         continue;
-      // Other dimensions of size 1 do not matter; all dimensions before must be
-      // 1.
-      for (int64_t dim = group.to; dim < *cut; ++dim)
-        if (to[dim] != 1)
-          return failure();
+      // Dimensions of size 1 in front of the cut one do not matter.
+      bool outermost = llvm::all_of(to.slice(group.to, *cut - group.to),
+                                    [](int64_t size) { return size == 1; });
       int64_t inner = 1;
       for (int64_t dim = *cut + 1; dim < group.toEnd; ++dim)
         inner *= to[dim];
@@ -199,7 +204,8 @@ struct RiseAboveReshape : OpRewritePattern<SliceOp> {
       int64_t below = 1;
       for (int64_t d = dim + 1; d < group.fromEnd; ++d)
         below *= from[d];
-      if (start % below || size % below)
+      if (!holds(op, Precondition::CutIsWhole,
+                 outermost && start % below == 0 && size % below == 0))
         return failure();
       Value sliced = sliceDim(rewriter, op.getLoc(), reshape.getX(), dim,
                               start / below, size / below);
@@ -211,41 +217,9 @@ struct RiseAboveReshape : OpRewritePattern<SliceOp> {
   }
 };
 
-/// Constant indices one after another are a slice.
-struct GatherToSlice : OpRewritePattern<GatherOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(GatherOp op,
-                                PatternRewriter &rewriter) const override {
-    auto constant = op.getIndices().getDefiningOp<ConstantOp>();
-    if (!constant || op.getPartial() || op.getBatched() || isPlanned(op))
-      return failure();
-    auto dim = int64_t(op.getDim());
-    int64_t size = shapeOf(op.getData())[dim];
-    int64_t count = typeOf(op.getIndices()).getNumElements();
-    if (count == 0 || count > size)
-      return failure();
-    std::optional<int64_t> start;
-    int64_t next = 0;
-    for (const APInt &value : constant.getElements().getValues<APInt>()) {
-      int64_t index = value.getSExtValue();
-      index += index < 0 ? size : 0;
-      if (!start)
-        start = next = index;
-      if (index != next++ || index < 0 || index >= size)
-        return failure();
-    }
-    Value sliced =
-        sliceDim(rewriter, op.getLoc(), op.getData(), dim, *start, count);
-    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), sliced,
-                                       shapeOf(op.getResult())));
-    return success();
-  }
-};
-
 } // namespace
 
 void kerf::nn::populateSlicePatterns(RewritePatternSet &patterns) {
   patterns.add<SliceOfSlice, SliceOfWeight, RiseAboveMatmul,
-               RiseAboveElementwise, RiseAboveReshape, GatherToSlice>(
-      patterns.getContext());
+               RiseAboveElementwise, RiseAboveReshape>(patterns.getContext());
 }

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -40,7 +41,7 @@ struct ComposeTransposes : OpRewritePattern<TransposeOp> {
     for (int64_t dim : op.getPerm()) {
       if (shapeOf(op.getX())[dim] == 1)
         continue;
-      if (dim < last)
+      if (!holds(op, Precondition::OnlyOnesMove, dim >= last))
         return failure();
       last = dim;
     }
@@ -133,7 +134,8 @@ struct SinkBelowReshape : OpRewritePattern<ReshapeOp> {
       if (group.from == group.fromEnd || group.to == group.toEnd)
         return failure();
       for (int64_t dim = group.from + 1; dim < group.fromEnd; ++dim)
-        if (perm[dim] != perm[dim - 1] + 1)
+        if (!holds(op, Precondition::MergedStayTogether,
+                   perm[dim] == perm[dim - 1] + 1))
           return failure();
       order.push_back({perm[group.from], index});
     }
@@ -283,9 +285,10 @@ Value softmaxOnOriginal(Op op, TransposeOp transpose,
 /// the last one stays last, the transpose passes.
 Value matmulOnOriginal(MatmulOp op, TransposeOp transpose,
                        PatternRewriter &rewriter) {
-  if (op.getTransposeLhs() || rankOf(op.getRhs()) != 2 ||
-      isSource(transpose.getX()) ||
-      transpose.getPerm().back() != rankOf(op.getLhs()) - 1)
+  if (rankOf(op.getRhs()) != 2 || isSource(transpose.getX()) ||
+      !holds(op, Precondition::LastStaysLast,
+             !op.getTransposeLhs() &&
+                 transpose.getPerm().back() == rankOf(op.getLhs()) - 1))
     return {};
   return MatmulOp::create(rewriter, op.getLoc(), transpose.getX(), op.getRhs(),
                           false, op.getTransposeRhs());
@@ -294,7 +297,7 @@ template <typename Op>
 Value normOnOriginal(Op op, TransposeOp transpose, PatternRewriter &rewriter) {
   ArrayRef<int64_t> perm = transpose.getPerm();
   for (size_t dim = op.getDim(); dim < perm.size(); ++dim)
-    if (perm[dim] != int64_t(dim))
+    if (!holds(op, Precondition::NormKeepsPlace, perm[dim] == int64_t(dim)))
       return {};
   SmallVector<Value> operands(op->getOperands());
   operands[0] = transpose.getX();
@@ -336,7 +339,8 @@ struct SinkBelowConcat : OpRewritePattern<ConcatOp> {
     SmallVector<Value> inputs;
     for (Value input : op.getInputs()) {
       auto transpose = input.getDefiningOp<TransposeOp>();
-      if (!transpose || transpose.getPerm() != perm)
+      if (!transpose || !holds(op, Precondition::TransposedAlike,
+                               transpose.getPerm() == perm))
         return failure();
       inputs.push_back(transpose.getX());
     }
