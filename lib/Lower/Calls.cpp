@@ -7,10 +7,13 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/NN/IR/Elements.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/TensorTypes.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <type_traits>
 
 using namespace mlir;
 using namespace kerf;
@@ -61,67 +64,17 @@ public:
         phase(phaseOf(call.anchor)) {}
 
   exec::LibraryCallInterface emit() {
-    return llvm::TypeSwitch<Operation *, exec::LibraryCallInterface>(
-               call.anchor)
-        .Case<nn::MatmulOp>([&](auto) { return emitMatmul(); })
-        .Case<nn::ConvOp>([&](nn::ConvOp op) { return emitConv(op); })
-        .Case<nn::ConvInputGradientOp>([&](nn::ConvInputGradientOp op) {
-          Conv conv(op, op.getResult(), op.getDy(), op.getWeights());
-          return emitConvGradient<exec::ConvInputGradientOp>(conv);
-        })
-        .Case<nn::ConvWeightGradientOp>([&](nn::ConvWeightGradientOp op) {
-          Conv conv(op, op.getX(), op.getDy(), op.getResult());
-          return emitConvGradient<exec::ConvWeightGradientOp>(conv);
-        })
-        .Case<nn::MaxPoolGradientOp>([&](nn::MaxPoolGradientOp op) {
-          Value src = read(call.lhs), diff = read(call.rhs),
-                dst = places.write(call.result);
-          return exec::MaxPoolGradientOp::create(
-              builder, loc, dst.getType(), index, node, phase,
-              sizeOf(op.getX(), 0), sizeOf(op.getX(), -1),
-              poolWindow(op, op.getX(), op.getDy()), src, diff, dst,
-              exec::GpuKernelAttr());
-        })
-        .Case<nn::AvgPoolGradientOp>([&](nn::AvgPoolGradientOp op) {
-          Value diff = read(call.lhs), image = op.getResult(),
-                dst = places.write(call.result);
-          return exec::AvgPoolGradientOp::create(
-              builder, loc, TypeRange(dst.getType()),
-              builder.getI64IntegerAttr(index), builder.getStringAttr(node),
-              phase, builder.getI64IntegerAttr(sizeOf(image, 0)),
-              builder.getI64IntegerAttr(sizeOf(image, -1)),
-              poolWindow(op, image, op.getDy()),
-              op.getCountIncludePad() ? builder.getUnitAttr() : UnitAttr(),
-              op.getCountHighAttr(), diff, dst, exec::GpuKernelAttr());
-        })
-        .Case<nn::ScatterAddOp>(
-            [&](nn::ScatterAddOp op) { return emitScatter(op); })
-        .Case<nn::ScatterOp>([&](nn::ScatterOp op) { return emitScatter(op); })
-        .Case<nn::TopKOp>([&](nn::TopKOp op) {
-          ArrayRef<int64_t> shape = shapeOf(op.getX());
-          Value src = read(call.lhs), dst = places.write(call.result);
-          return exec::TopKOp::create(
-              builder, loc, dst.getType(), index, node, phase,
-              llvm::product_of(shape.drop_back()), shape.back(), op.getK(),
-              op.getSmallest(), src, dst, exec::GpuKernelAttr());
-        })
-        .Case<nn::GreedySuppressOp>([&](nn::GreedySuppressOp op) {
-          ArrayRef<int64_t> shape = shapeOf(op.getScores());
-          Value boxes = read(call.lhs), scores = read(call.rhs),
-                threshold = read(call.moreOperands[0]),
-                most = read(call.moreOperands[1]),
-                dst = places.write(call.result);
-          return exec::GreedySuppressOp::create(
-              builder, loc, dst.getType(), index, node, phase,
-              llvm::product_of(shape.drop_back(2)), shape[shape.size() - 2],
-              shape.back(), op.getCount(), boxes, scores, threshold, most, dst,
-              exec::GpuKernelAttr());
-        })
-        .Case<nn::AttentionOp>(
-            [&](nn::AttentionOp op) { return emitAttention(op); })
-        .Case<nn::AttentionGradientOp>([&](nn::AttentionGradientOp op) {
-          return emitAttentionGradient(op);
-        });
+    // `make` has an overload for every op that a library computes.
+    auto makeOf = [this](auto op) -> decltype(this->make(op)) {
+      return make(op);
+    };
+    exec::LibraryCallInterface made;
+    nn::visitOps(call.anchor, [&](auto op) {
+      if constexpr (std::is_invocable_v<decltype(makeOf), decltype(op)>)
+        made = makeOf(op);
+      return true;
+    });
+    return made;
   }
 
 private:
@@ -195,7 +148,7 @@ private:
     return epilogue;
   }
 
-  exec::LibraryCallInterface emitMatmul() {
+  exec::LibraryCallInterface make(nn::MatmulOp) {
     Value lhs = read(call.lhs), rhs = read(call.rhs);
     Epilogue epilogue = readEpilogue();
     Value dst = places.write(call.result);
@@ -207,7 +160,7 @@ private:
         exec::ReluGradientAttr(), exec::GpuKernelAttr());
   }
 
-  exec::LibraryCallInterface emitConv(nn::ConvOp op) {
+  exec::LibraryCallInterface make(nn::ConvOp op) {
     Conv conv(op, op.getX(), op.getResult(), op.getWeights());
     Value src = read(call.lhs), weights = read(call.rhs);
     Epilogue epilogue = readEpilogue();
@@ -222,7 +175,7 @@ private:
 
   /// Dense operands.
   template <typename Op>
-  exec::LibraryCallInterface emitConvGradient(const Conv &conv) {
+  exec::LibraryCallInterface makeConvGradient(const Conv &conv) {
     Value first = read(call.lhs), second = read(call.rhs);
     Value dst = places.write(call.result);
     return Op::create(builder, loc, dst.getType(), index, node, phase,
@@ -231,7 +184,59 @@ private:
                       exec::GpuKernelAttr());
   }
 
-  exec::LibraryCallInterface emitScatter(nn::ScatterAddOp op) {
+  exec::LibraryCallInterface make(nn::ConvInputGradientOp op) {
+    Conv conv(op, op.getResult(), op.getDy(), op.getWeights());
+    return makeConvGradient<exec::ConvInputGradientOp>(conv);
+  }
+
+  exec::LibraryCallInterface make(nn::ConvWeightGradientOp op) {
+    Conv conv(op, op.getX(), op.getDy(), op.getResult());
+    return makeConvGradient<exec::ConvWeightGradientOp>(conv);
+  }
+
+  exec::LibraryCallInterface make(nn::MaxPoolGradientOp op) {
+    Value src = read(call.lhs), diff = read(call.rhs),
+          dst = places.write(call.result);
+    return exec::MaxPoolGradientOp::create(
+        builder, loc, dst.getType(), index, node, phase, sizeOf(op.getX(), 0),
+        sizeOf(op.getX(), -1), poolWindow(op, op.getX(), op.getDy()), src, diff,
+        dst, exec::GpuKernelAttr());
+  }
+
+  exec::LibraryCallInterface make(nn::AvgPoolGradientOp op) {
+    Value diff = read(call.lhs), image = op.getResult(),
+          dst = places.write(call.result);
+    return exec::AvgPoolGradientOp::create(
+        builder, loc, TypeRange(dst.getType()),
+        builder.getI64IntegerAttr(index), builder.getStringAttr(node), phase,
+        builder.getI64IntegerAttr(sizeOf(image, 0)),
+        builder.getI64IntegerAttr(sizeOf(image, -1)),
+        poolWindow(op, image, op.getDy()), mark(op.getCountIncludePad()),
+        op.getCountHighAttr(), diff, dst, exec::GpuKernelAttr());
+  }
+
+  exec::LibraryCallInterface make(nn::TopKOp op) {
+    ArrayRef<int64_t> shape = shapeOf(op.getX());
+    Value src = read(call.lhs), dst = places.write(call.result);
+    return exec::TopKOp::create(builder, loc, dst.getType(), index, node, phase,
+                                llvm::product_of(shape.drop_back()),
+                                shape.back(), op.getK(), op.getSmallest(), src,
+                                dst, exec::GpuKernelAttr());
+  }
+
+  exec::LibraryCallInterface make(nn::GreedySuppressOp op) {
+    ArrayRef<int64_t> shape = shapeOf(op.getScores());
+    Value boxes = read(call.lhs), scores = read(call.rhs),
+          threshold = read(call.moreOperands[0]),
+          most = read(call.moreOperands[1]), dst = places.write(call.result);
+    return exec::GreedySuppressOp::create(
+        builder, loc, dst.getType(), index, node, phase,
+        llvm::product_of(shape.drop_back(2)), shape[shape.size() - 2],
+        shape.back(), op.getCount(), boxes, scores, threshold, most, dst,
+        exec::GpuKernelAttr());
+  }
+
+  exec::LibraryCallInterface make(nn::ScatterAddOp op) {
     ArrayRef<int64_t> shape = shapeOf(op.getResult());
     auto dim = static_cast<int64_t>(op.getDim());
     int64_t count =
@@ -246,12 +251,12 @@ private:
         indices, updates, base, dst, exec::GpuKernelAttr());
   }
 
-  exec::LibraryCallInterface emitScatter(nn::ScatterOp op) {
+  exec::LibraryCallInterface make(nn::ScatterOp op) {
     ArrayRef<int64_t> shape = shapeOf(op.getResult());
     auto dim = static_cast<int64_t>(op.getDim());
     int64_t count = llvm::product_of(shapeOf(op.getIndices()).drop_front(dim));
-    Value indices = read(call.lhs), updates = read(call.rhs),
-          base = read(*call.base), dst = places.write(call.result);
+    Value base = read(call.lhs), indices = read(call.rhs),
+          updates = read(call.moreOperands[0]), dst = places.write(call.result);
     return exec::ScatterOp::create(
         builder, loc, dst.getType(), index, node, phase,
         *exec::symbolizeScatterKind(nn::stringifyScatterKind(op.getKind())),
@@ -270,7 +275,7 @@ private:
     return builder.getF64FloatAttr(scale.convertToDouble());
   }
 
-  exec::LibraryCallInterface emitAttention(nn::AttentionOp op) {
+  exec::LibraryCallInterface make(nn::AttentionOp op) {
     ArrayRef<StridedView> more = call.moreOperands; // v, bias
     Value q = read(call.lhs), k = read(call.rhs), v = read(more[0]);
     bool biased = more.size() > 1;
@@ -286,7 +291,7 @@ private:
         exec::GpuKernelAttr());
   }
 
-  exec::LibraryCallInterface emitAttentionGradient(nn::AttentionGradientOp op) {
+  exec::LibraryCallInterface make(nn::AttentionGradientOp op) {
     ArrayRef<StridedView> more = call.moreOperands; // v, out, stats, diff, bias
     Value q = read(call.lhs), k = read(call.rhs), v = read(more[0]),
           out = read(more[1]), stats = read(more[2]), diff = read(more[3]);

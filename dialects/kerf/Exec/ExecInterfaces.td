@@ -21,6 +21,8 @@ def Exec_LibraryCallInterface : OpInterface<"LibraryCallInterface"> {
       "std::optional<::kerf::exec::Phase>", "getPhase">,
     InterfaceMethod<"How its code for GPUs is launched, where it has one; null.",
       "::kerf::exec::GpuKernelAttr", "getCudaAttr">,
+    InterfaceMethod<[{Whether GPUs have a kernel of ours for it, alone or beside their library's: one of
+      lib/Lower/Gpu.}], "bool", "hasGpuKernel", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<"Sets that.", "void", "setCudaAttr", (ins "::kerf::exec::GpuKernelAttr":$gpu)>,
     InterfaceMethod<[{Operands under their names in the package: their views, and the sizes that the
       call gives them. Second tensors of the epilogue are not among them.}],

@@ -27,6 +27,13 @@ class Exec_LibraryOp<string mnemonic, list<Trait> traits = []>
   let extraClassDeclaration = roles;
 }
 
+// A call for which GPUs have a kernel of ours.
+class Exec_KernelCallOp<string mnemonic> : Exec_LibraryOp<mnemonic> {
+  string rolesAndKernel = roles # " bool hasGpuKernel() { return true; }";
+  let extraClassDeclaration = rolesAndKernel;
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Products and convolutions
 //===----------------------------------------------------------------------===//
@@ -190,12 +197,11 @@ def Exec_ConvWeightGradientOp : Exec_ConvolutionGradientOp<"conv_weight_gradient
 // Pools and sums of rows
 //===----------------------------------------------------------------------===//
 
-class Exec_PoolOp<string mnemonic> : Exec_LibraryOp<mnemonic> {
+class Exec_PoolOp<string mnemonic> : Exec_KernelCallOp<mnemonic> {
   dag sizes = (ins I64Attr:$batch, I64Attr:$channels, Exec_WindowAttr:$window);
   string shape = [{
     `batch` custom<Int>($batch) `channels` custom<Int>($channels) `window` $window
   }];
-  let hasVerifier = 1;
 }
 
 def Exec_MaxPoolGradientOp : Exec_PoolOp<"max_pool_gradient"> {
@@ -243,7 +249,7 @@ def Exec_AvgPoolGradientOp : Exec_PoolOp<"avg_pool_gradient"> {
   }] # tail;
 }
 
-def Exec_ScatterAddOp : Exec_LibraryOp<"scatter_add"> {
+def Exec_ScatterAddOp : Exec_KernelCallOp<"scatter_add"> {
   let summary = "sums of rows by index";
   let description = [{
     `dst[outer, rows, inner] = base` (zeros where there is none; it may be the
@@ -268,13 +274,12 @@ def Exec_ScatterAddOp : Exec_LibraryOp<"scatter_add"> {
     `indices` `` custom<Dense>($indices, type($indices)) `updates` `` custom<Dense>($updates, type($updates))
     (`base` `` custom<Dense>($base, type($base))^)? `dst` `` custom<Dense>($dst, type($dst))
   }] # tail;
-  let extraClassDeclaration = roles # [{
+  let extraClassDeclaration = rolesAndKernel # [{
     ::mlir::OpOperand *getInPlaceOperand() {
       return getBase() ? &*getBaseMutable().begin() : nullptr;
     }
     ::mlir::Type getInputType() { return getUpdates().getType().getElementType(); }
   }];
-  let hasVerifier = 1;
 }
 
 def Exec_ScatterKind : Exec_Enum<"ScatterKind", "what a scatter does with an element and its update", [
@@ -285,7 +290,7 @@ def Exec_ScatterKindAttr : EnumAttr<Exec_Dialect, Exec_ScatterKind, "scatter_kin
   let assemblyFormat = "$value";
 }
 
-def Exec_ScatterOp : Exec_LibraryOp<"scatter"> {
+def Exec_ScatterOp : Exec_KernelCallOp<"scatter"> {
   let summary = "rows changed by index";
   let description = [{
     `dst[outer, rows, inner] = base` (it may be the buffer of dst), in which for
@@ -312,14 +317,13 @@ def Exec_ScatterOp : Exec_LibraryOp<"scatter"> {
     `indices` `` custom<Dense>($indices, type($indices)) `updates` `` custom<Dense>($updates, type($updates))
     `base` `` custom<Dense>($base, type($base)) `dst` `` custom<Dense>($dst, type($dst))
   }] # tail;
-  let extraClassDeclaration = roles # [{
+  let extraClassDeclaration = rolesAndKernel # [{
     ::mlir::OpOperand *getInPlaceOperand() { return &getBaseMutable(); }
     ::mlir::Type getInputType() { return getUpdates().getType().getElementType(); }
   }];
-  let hasVerifier = 1;
 }
 
-def Exec_TopKOp : Exec_LibraryOp<"top_k"> {
+def Exec_TopKOp : Exec_KernelCallOp<"top_k"> {
   let summary = "indices of the largest or smallest elements of rows";
   let description = [{
     `dst[outer, count]` are the indices of the `count` largest (or smallest)
@@ -342,13 +346,12 @@ def Exec_TopKOp : Exec_LibraryOp<"top_k"> {
     (`smallest` $smallest^)?
     `src` `` custom<Dense>($src, type($src)) `dst` `` custom<Dense>($dst, type($dst))
   }] # tail;
-  let extraClassDeclaration = roles # [{
+  let extraClassDeclaration = rolesAndKernel # [{
     ::mlir::Type getInputType() { return getSrc().getType().getElementType(); }
   }];
-  let hasVerifier = 1;
 }
 
-def Exec_GreedySuppressOp : Exec_LibraryOp<"greedy_suppress"> {
+def Exec_GreedySuppressOp : Exec_KernelCallOp<"greedy_suppress"> {
   let summary = "boxes that no better one overlaps";
   let description = [{
     `dst[outer, classes, count]` are the numbers of the boxes of
@@ -372,20 +375,18 @@ def Exec_GreedySuppressOp : Exec_LibraryOp<"greedy_suppress"> {
     `threshold` `` custom<Dense>($threshold, type($threshold)) `most` `` custom<Dense>($most, type($most))
     `dst` `` custom<Dense>($dst, type($dst))
   }] # tail;
-  let extraClassDeclaration = roles # [{
+  let extraClassDeclaration = rolesAndKernel # [{
     ::mlir::Type getInputType() { return getBoxes().getType().getElementType(); }
   }];
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 
-class Exec_AttentionCall<string mnemonic> : Exec_LibraryOp<mnemonic> {
+class Exec_AttentionCall<string mnemonic> : Exec_KernelCallOp<mnemonic> {
   dag sizes = (ins Exec_AttentionSizesAttr:$sizes, F64Attr:$scale, UnitAttr:$causal);
   string shape = "`sizes` $sizes `scale` custom<Real>($scale) (`causal` $causal^)?";
-  let hasVerifier = 1;
 }
 
 def Exec_AttentionOp : Exec_AttentionCall<"attention"> {

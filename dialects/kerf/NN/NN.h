@@ -78,6 +78,9 @@ Interval normalized(mlir::Value x, int64_t dim, double epsilon, Interval scale,
 
 /// A call for f32, f64, i32 and i64: what the calls that go by indices take.
 LibraryWork indexedLibraryWork(mlir::Type type);
+/// `work` where libraries have windows of that rank: images of at most three
+/// spatial dimensions, between samples and channels.
+LibraryWork windowLibraryWork(LibraryWork work, mlir::RankedTensorType type);
 
 /// C1 and C2 of every update: tensors of one type, then scalars.
 mlir::LogicalResult verifyUpdate(mlir::Operation *op, unsigned numScalars);

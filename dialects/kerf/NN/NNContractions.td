@@ -65,7 +65,7 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradie
   let hasCustomAssemblyFormat = 1;
   let extraClassDefinition = NN_Cost<"Convolution", [{
           2 * results[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}],
-          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product)">.definition;
+          "windowLibraryWork(::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product), getType())">.definition;
 }
 
 class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {

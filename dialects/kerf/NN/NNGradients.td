@@ -45,7 +45,7 @@ def NN_ConvInputGradientOp
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let extraClassDefinition = NN_Cost<"Convolution", [{
           2 * operands[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}],
-          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call)">.definition;
+          "windowLibraryWork(::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call), getType())">.definition;
 }
 
 def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
@@ -71,7 +71,7 @@ def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
   let arguments = !con((ins NN_Float:$x, NN_Float:$dy), window);
   let extraClassDefinition = NN_Cost<"Convolution", [{
           2 * operands[1].getNumElements() * ::llvm::product_of(results[0].getShape().drop_front())}],
-          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call)">.definition;
+          "windowLibraryWork(::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call), getType())">.definition;
 }
 
 class NN_PoolGradientOp<string mnemonic, list<Trait> traits = []>
@@ -104,7 +104,8 @@ def NN_MaxPoolGradientOp : NN_PoolGradientOp<"max_pool_gradient", [NN_Infer]> {
   }];
   let extraClassDefinition = NN_Cost<"Row", [{
           ::llvm::product_of(getKernel()) * operands[1].getNumElements()}],
-          "getType().getElementType().isF32() ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
+          [{windowLibraryWork(getType().getElementType().isF32() ? ::kerf::LibraryWork::Call
+                                                                : ::kerf::LibraryWork::None, getType())}]>.definition;
 }
 
 def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
@@ -130,7 +131,8 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
   let hasVerifier = 1;
   let extraClassDefinition = NN_Cost<"Row", [{
           ::llvm::product_of(getKernel()) * operands[0].getNumElements()}],
-          "getType().getElementType().isF32() ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
+          [{windowLibraryWork(getType().getElementType().isF32() ? ::kerf::LibraryWork::Call
+                                                                : ::kerf::LibraryWork::None, getType())}]>.definition;
 }
 
 def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {

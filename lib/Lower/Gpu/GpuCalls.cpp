@@ -294,9 +294,5 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
 } // namespace kerf::cuda
 
 bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
-  return cuda::productWithEpilogueKernel(call) ||
-         isa<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
-             exec::GreedySuppressOp, exec::MaxPoolGradientOp,
-             exec::AvgPoolGradientOp, exec::AttentionOp,
-             exec::AttentionGradientOp>(call.getOperation());
+  return call.hasGpuKernel() || cuda::productWithEpilogueKernel(call);
 }

@@ -175,9 +175,6 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 
 /// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
-  bool anyRank =
-      isa<nn::ScatterAddOp, nn::ScatterOp, nn::TopKOp, nn::GreedySuppressOp>(
-          op);
   LibraryCall call;
   call.anchor = op;
   call.result = op->getResult(0);
@@ -185,20 +182,14 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
     if (llvm::is_contained(shapeOf(value), 0))
       return std::nullopt;
   ArrayRef<int64_t> shape = shapeOf(call.result);
-  if (llvm::is_contained(shape, 0) || (!anyRank && shape.size() > 5))
+  if (llvm::is_contained(shape, 0))
     return std::nullopt;
-  if (auto scatter = dyn_cast<nn::ScatterOp>(op)) {
-    call.base = denseOperand(call, scatter.getData());
-    call.lhs = denseOperand(call, scatter.getIndices());
-    call.rhs = denseOperand(call, scatter.getUpdates());
-  } else {
-    call.lhs = denseOperand(call, op->getOperand(0));
-    if (op->getNumOperands() > 1)
-      call.rhs = denseOperand(call, op->getOperand(1));
-    for (Value more :
-         op->getOperands().drop_front(std::min(2u, op->getNumOperands())))
-      call.moreOperands.push_back(denseOperand(call, more));
-  }
+  call.lhs = denseOperand(call, op->getOperand(0));
+  if (op->getNumOperands() > 1)
+    call.rhs = denseOperand(call, op->getOperand(1));
+  for (Value more :
+       op->getOperands().drop_front(std::min(2u, op->getNumOperands())))
+    call.moreOperands.push_back(denseOperand(call, more));
   call.ops.push_back(op);
   // A 16-bit result that is cast to f32 is stored in f32, without the rounding.
   if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
@@ -229,7 +220,7 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
 
 static std::optional<LibraryCall> selectConv(nn::ConvOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  if (llvm::is_contained(shape, 0) || shape.size() > 5)
+  if (llvm::is_contained(shape, 0))
     return std::nullopt;
   LibraryCall call;
   call.anchor = op;

@@ -44,7 +44,6 @@ struct LibraryCall {
   /// kinds: the op's operands in order (one: `lhs`), dense.
   StridedView lhs, rhs, dst;
   /// ScatterAdd: the dense tensor to which rows are added; without one, zeros.
-  /// Scatter: that whose rows are changed; `lhs` are indices, `rhs` updates.
   std::optional<StridedView> base;
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel

@@ -69,6 +69,10 @@ LibraryWork nn::indexedLibraryWork(Type type) {
   return taken ? LibraryWork::Call : LibraryWork::None;
 }
 
+LibraryWork nn::windowLibraryWork(LibraryWork work, RankedTensorType type) {
+  return type.getRank() <= 5 ? work : LibraryWork::None;
+}
+
 bool nn::dividesIntegers(Operation *op) {
   return op->hasTrait<Division>() && !holdsFloats(op->getResult(0));
 }
