@@ -39,6 +39,14 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
     * `sums_by_block`: a sum over leading dimensions is shared by the threads of
       a block, of which there are thousands; otherwise by a few tasks.
     * `runs_loops`: a condition that a step computes can be read in that step.
+    * `vector_bytes`: the size of the vectors that kernels are written in, a power
+      of two; 0: that of the CPU that code is generated for.
+    * `held_bytes`: gradients that wait for their updates to be launched
+      together; those beyond are updated at once.
+    * `processors`: kernels are cut into so many pieces that each multiprocessor
+      has several.
+    * `block_threads`: the most threads of a block, a power of two.
+    * `shared_bytes`: what the threads of a block may have of shared memory.
 
     | | cpu | cuda |
     |---|---|---|
@@ -50,6 +58,11 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
     | `batches_updates` | false | true |
     | `sums_by_block` | false | true |
     | `runs_loops` | true | false |
+    | `vector_bytes` | 0 | 16 |
+    | `held_bytes` | 33554432 | 33554432 |
+    | `processors` | 0 | 132 |
+    | `block_threads` | 0 | 1024 |
+    | `shared_bytes` | 0 | 49152 |
 
     ```mlir
     module attributes {exec.target = #exec.target<cuda>} {}
@@ -58,7 +71,8 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
   let parameters = (ins EnumParameter<Exec_Device>:$device, "bool":$half_products, "bool":$memory_bound,
                         "int64_t":$row_bytes, EnumParameter<Exec_EpilogueForm>:$epilogue,
                         "bool":$gradient_epilogues, "bool":$batches_updates, "bool":$sums_by_block,
-                        "bool":$runs_loops);
+                        "bool":$runs_loops, "int64_t":$vector_bytes, "int64_t":$held_bytes,
+                        "int64_t":$processors, "int64_t":$block_threads, "int64_t":$shared_bytes);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -67,6 +81,8 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
     static TargetAttr get(::mlir::MLIRContext *context, Device device);
     /// Of the module that `op` is or is in.
     static TargetAttr of(::mlir::Operation *op);
+    /// The same, or what is usual for `device` if the module is for another.
+    static TargetAttr of(::mlir::Operation *op, Device device);
   }];
 }
 

@@ -65,6 +65,9 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
   auto target = resolve(options.cpu);
   if (!target)
     return emitError(module.getLoc()) << llvm::toString(target.takeError());
+  auto machine = exec::TargetAttr::of(module, exec::Device::Cpu);
+  if (machine.getVectorBytes() != 0)
+    target->vectors.vectorBits = 8 * machine.getVectorBytes();
 
   std::vector<std::unique_ptr<Unit>> units;
   std::map<std::vector<const void *>, CompiledKernel> known;

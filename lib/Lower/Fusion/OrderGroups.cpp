@@ -33,14 +33,13 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static constexpr int64_t maxHeldBytes = 32 << 20; // docs/Cuda.md, Batches
-
 namespace {
 class Scheduler {
 public:
   Scheduler(func::FuncOp function)
       : block(function.getBody().front()), order(block),
-        batchesUpdates(exec::TargetAttr::of(function).getBatchesUpdates()) {
+        target(exec::TargetAttr::of(function)),
+        batchesUpdates(target.getBatchesUpdates()) {
     order.addPlannedOrder();
   }
 
@@ -60,7 +59,7 @@ public:
       if (isWrittenOver(&op))
         done.push_back(&op);
     while (!ready.empty() || !held.empty()) {
-      if (heldBytes >= maxHeldBytes || ready.empty())
+      if (heldBytes >= target.getHeldBytes() || ready.empty())
         release();
       int64_t op = ready.top().second;
       ready.pop();
@@ -186,6 +185,7 @@ private:
 
   Block &block;
   BlockOrder order;
+  exec::TargetAttr target;
   bool batchesUpdates;
   DenseSet<Operation *> urgent, named;
   using Entry = std::pair<int64_t, int64_t>;

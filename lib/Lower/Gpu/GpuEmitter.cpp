@@ -16,15 +16,18 @@ using V = Value;
 using codegen::numElements;
 
 static constexpr int64_t kBlock = 256;
-/// Enough blocks to fill a large GPU several times: only beyond that does a
-/// thread compute more than one vector.
-static constexpr int64_t kManyBlocks = 1056;
+/// With so many blocks for each multiprocessor, and only then, a thread
+/// computes more than one vector.
+static constexpr int64_t kManyBlocks = 8;
 /// Groups of more ops use smaller vectors: registers are scarce.
 static constexpr size_t kLargeGroup = 48;
 
 GpuEmitter::GpuEmitter(KernelPlan &plan, mlir::gpu::GPUModuleOp module,
                        int64_t kernel)
     : PullEmitter(plan, OpBuilder(module.getContext()), module.getLoc()),
+      target(exec::TargetAttr::of(plan.ops.empty() ? module.getOperation()
+                                                   : plan.ops.front(),
+                                  exec::Device::Cuda)),
       module(module), kernel(kernel) {
   int64_t largest = 0;
   for (Operation *op : plan.ops) {
@@ -134,7 +137,7 @@ int64_t GpuEmitter::elementwiseLanes() {
     for (const Index &flat : flats)
       if (flat.coefficient(last) == 1)
         consider(value);
-  int64_t max = 16 / bytes;
+  int64_t max = target.getVectorBytes() / bytes;
   if (plan.ops.size() > kLargeGroup || plan.form != KernelForm::Elementwise)
     max = std::min<int64_t>(max, 4);
   return max;
@@ -222,7 +225,7 @@ void GpuEmitter::emitElementwise() {
   if (plan.form == KernelForm::Elementwise && plan.ops.size() <= kLargeGroup)
     for (int64_t times : {4, 2})
       if (unroll == 1 && vectors % (kBlock * times) == 0 &&
-          vectors / (kBlock * times) >= kManyBlocks)
+          vectors / (kBlock * times) >= kManyBlocks * target.getProcessors())
         unroll = times;
   emitVectors(vectors, width, unroll);
   if (tail)

@@ -127,6 +127,8 @@ private:
   V loadRow(V place, T type) override { return b.CreateLoad(type, place); }
   void storeRow(V value, V place) override { b.CreateStore(value, place); }
 
+  /// What the module is lowered for; limits of blocks and accesses.
+  exec::TargetAttr target;
   mlir::gpu::GPUModuleOp module;
   mlir::gpu::GPUFuncOp function;
   std::string name;

@@ -165,7 +165,8 @@ int64_t GpuEmitter::accessWidth(Type element, const Index &flat) {
       multiple = std::gcd(multiple, k);
   int64_t bytes = b.bitsOf(storageType(element)) / 8;
   int64_t width = multiple & -multiple;
-  return std::min<int64_t>(width, std::max<int64_t>(16 / bytes, 1));
+  return std::min<int64_t>(
+      width, std::max<int64_t>(target.getVectorBytes() / bytes, 1));
 }
 
 V GpuEmitter::loadInput(Value value, const Index &flat) {

@@ -28,13 +28,13 @@ using codegen::innerShape;
 
 /// Vectors per thread that are worth unrolling, values that may be kept.
 static constexpr int64_t kUnrolled = 8, kKeptRegisters = 64;
-static constexpr int64_t kMaxTeam = 512, kMaxColumnTeam = 16, kWarp = 32;
-/// Bytes of a row of which a multiprocessor should hold two, and the team.
-static constexpr int64_t kLongRow = 64 << 10, kLongTeam = 1024;
+static constexpr int64_t kMaxColumnTeam = 16, kWarp = 32;
+/// Bytes of a row of which a multiprocessor should hold two.
+static constexpr int64_t kLongRow = 64 << 10;
 /// Groups of at least this many ops need many registers.
 static constexpr size_t kLargeGroup = 24;
-/// Threads that keep a large GPU busy.
-static constexpr int64_t kManyThreads = 132 * 1024;
+/// Threads that keep a multiprocessor busy.
+static constexpr int64_t kManyThreads = 1024;
 
 /// Lanes in case (a).
 int64_t GpuEmitter::lanesOf(const Flat &flat) {
@@ -57,15 +57,17 @@ void GpuEmitter::chooseTeam() {
   for (auto &[value, flats] : plan.accesses)
     bytes = std::min<int64_t>(
         bytes, std::max(2u, b.bitsOf(storageType(elementOf(value))) / 8));
-  maxLanes = plan.ops.size() > kLargeGroup ? 4 : 16 / bytes;
+  maxLanes =
+      plan.ops.size() > kLargeGroup ? 4 : target.getVectorBytes() / bytes;
   // A thread of a large block has few registers.
   bool large = plan.ops.size() > kLargeGroup;
-  int64_t maxTeam = large ? kMaxTeam / 2 : kMaxTeam;
+  int64_t maxTeam = target.getBlockThreads() / (large ? 4 : 2);
+  int64_t manyThreads = target.getProcessors() * kManyThreads;
   // Long rows are read again: only few are in work at a time, so that all of
   // them stay in the second-level cache.
   for (auto &[size, flat] : plan.inner)
     if (size * bytes >= kLongRow)
-      maxTeam = kLongTeam;
+      maxTeam = target.getBlockThreads();
   int64_t maxColumnTeam = large ? kMaxColumnTeam / 2 : kMaxColumnTeam;
   V thread = threadIndex();
   if (!plan.lanesOuter) {
@@ -77,7 +79,7 @@ void GpuEmitter::chooseTeam() {
     while (teamSize < maxTeam && teamSize * 4 < vectors)
       teamSize *= 2;
     while (teamSize < maxTeam && teamSize < vectors &&
-           rows * teamSize < kManyThreads)
+           rows * teamSize < manyThreads)
       teamSize *= 2;
     // A block of several warps has at least four.
     teams = teamSize >= 128 ? 1 : 128 / teamSize;
@@ -107,7 +109,7 @@ void GpuEmitter::chooseTeam() {
   // Wide vectors only if there are enough columns for them.
   int64_t width = std::min<int64_t>(maxLanes, 4);
   while (width > 1 &&
-         (last.size % width || outer.size / width * teamSize < kManyThreads))
+         (last.size % width || outer.size / width * teamSize < manyThreads))
     width /= 2;
   if (auto it = plan.cuts.find(last.atom); it != plan.cuts.end())
     for (int64_t cut : it->second)

@@ -22,8 +22,6 @@ namespace kerf::cuda {
 using V = Value;
 
 static constexpr int64_t kSquare = 32, kRows = 8, kPitch = kSquare + 1;
-/// What one block may have of shared memory without asking for more.
-static constexpr int64_t kSharedBytes = 48 << 10;
 
 bool GpuEmitter::chooseTiles() {
   const Flat &outer = plan.outer;
@@ -44,7 +42,8 @@ bool GpuEmitter::chooseTiles() {
       const LoopVar &var = outer.vars[at];
       int64_t size = kSquare * kPitch * b.bitsOf(storageType(elementOf(value)));
       if (flat.coefficient(var.atom) != 1 || var.size < kRows ||
-          (tileLoop >= 0 && tileLoop != at) || bytes + size / 8 > kSharedBytes)
+          (tileLoop >= 0 && tileLoop != at) ||
+          bytes + size / 8 > target.getSharedBytes())
         continue;
       if (llvm::any_of(tiles, [&](const Tile &known) {
             return known.value == value && known.flat == flat;
