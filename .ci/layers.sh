@@ -31,7 +31,7 @@ done
 for phase in Plan Partition Collectives Ranks; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
-all=$(IFS='|'; echo "${phases[*]}|Bridge|Pipelines|Cost|Fusion|Interpret")
+all=$(IFS='|'; echo "${phases[*]}|Bridge|Pipelines|Cost|Fusion|Entries|Interpret")
 never "models of upstream ops include a phase, or nn" "kerf/($(IFS='|'; echo "${phases[*]}")|Bridge|Pipelines|Embed|Cost|Fusion|NN|Exec)/" lib/Models include/kerf/Models
 never "the bridge includes more than partition, which checks shardings" "kerf/(Import|Autodiff|Plan|Collectives|Lower|Package|Pipelines|Embed|Models|Cost|Fusion|Interpret|NN|Exec)/" lib/Bridge include/kerf/Bridge
 never "nn in linalg includes more than nn" "kerf/($all|Dist|Exec|Models|Embed)/" lib/NNToLinalg include/kerf/NNToLinalg
@@ -44,6 +44,11 @@ never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
 never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
 # What is computed together is decided over interfaces, for whoever asks.
 never "Fusion names ops, or a phase: use the interfaces" "kerf/(NN|Dist|Exec|$(IFS='|'; echo "${phases[*]}")|Pipelines|Cost)/" lib/Fusion include/kerf/Fusion
+never "JSON of dist includes more than dist" "kerf/(${all/Entries|/}|NN|Exec|Models|Embed)/" lib/Entries include/kerf/Entries
+if found=$(grep -rnE '^#include "llvm/Support/JSON.h"' --include='*.cpp' --include='*.h' dialects); then
+  printf 'a dialect writes JSON: lib/Entries and lib/Package do:\n%s\n' "$found" >&2
+  bad=1
+fi
 never "the cost model builds IR" "kerf/(NN|Dist|Exec|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
 never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
 never "Format includes more than the C++ library" "mlir/|llvm/|kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support|rt)/" include/kerf/Format

@@ -3,12 +3,12 @@
 # and KerfC and KerfPlugin of tools/.
 set(KERF_EMBEDDED_LIBRARIES
   KerfSupport KerfCost KerfSolver KerfInterfaces KerfDist KerfNN KerfFusion KerfAutodiff KerfPlan KerfPartition
-  KerfCollectives KerfBridge KerfNNToLinalg KerfRanks KerfModels KerfEmbed KerfInterpret KerfNative)
+  KerfCollectives KerfBridge KerfNNToLinalg KerfEntries KerfRanks KerfModels KerfEmbed KerfInterpret KerfNative)
 install(TARGETS ${KERF_EMBEDDED_LIBRARIES} EXPORT KerfTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Their headers: a folder each, of the sources and of what TableGen has written.
-foreach(part Autodiff Bridge Collectives Cost Dist Embed Format Fusion Interfaces Interpret Models Native NN NNToLinalg Partition
-    Plan Ranks Support)
+foreach(part Autodiff Bridge Collectives Cost Dist Embed Entries Format Fusion Interfaces Interpret Models Native NN
+    NNToLinalg Partition Plan Ranks Support)
   foreach(root include dialects)
     foreach(folder ${PROJECT_SOURCE_DIR}/${root}/kerf/${part} ${PROJECT_BINARY_DIR}/${root}/kerf/${part})
       if(EXISTS ${folder})

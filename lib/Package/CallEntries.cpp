@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "CallEntries.h"
 
-#include "kerf/Dist/Entries.h"
+#include "kerf/Entries/Entries.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -141,7 +141,7 @@ template <typename Op> static void setAttention(json::Object &entry, Op op) {
   if (Value bias = op.getBias())
     if (Type element = exec::elementType(bias);
         element != exec::elementType(op.getQ()))
-      entry["bias_dtype"] = exec::dtypeName(element);
+      entry["bias_dtype"] = dtypeName(element);
 }
 
 /// The parts of an entry that are not attributes of the op.
@@ -151,12 +151,10 @@ static void setMore(json::Object &entry, exec::LibraryCallInterface call,
       .Case<exec::MatmulOp>(
           [&](exec::MatmulOp op) { setMatmul(entry, op, buffers); })
       .Case<exec::ScatterAddOp>([&](exec::ScatterAddOp op) {
-        entry["index_dtype"] =
-            exec::dtypeName(exec::elementType(op.getIndices()));
+        entry["index_dtype"] = dtypeName(exec::elementType(op.getIndices()));
       })
       .Case<exec::ScatterOp>([&](exec::ScatterOp op) {
-        entry["index_dtype"] =
-            exec::dtypeName(exec::elementType(op.getIndices()));
+        entry["index_dtype"] = dtypeName(exec::elementType(op.getIndices()));
         entry["update"] = stringifyScatterKind(op.getUpdate());
       })
       .Case<exec::AttentionOp, exec::AttentionGradientOp>(
@@ -167,11 +165,11 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
   exec::CallBuffers buffers(call);
   json::Object entry{{"kind", call->getName().stripDialect()},
                      {"node", call.getNode()},
-                     {"dtype", exec::dtypeName(call.getInputType())}};
+                     {"dtype", dtypeName(call.getInputType())}};
   if (auto phase = call.getPhase())
     entry["phase"] = stringifyPhase(*phase);
   if (call.getResultType() != call.getInputType())
-    entry["dst_dtype"] = exec::dtypeName(call.getResultType());
+    entry["dst_dtype"] = dtypeName(call.getResultType());
   setAttributes(entry, call);
   setMore(entry, call, buffers);
   if (exec::GpuKernelAttr gpu = call.getCudaAttr())
@@ -189,10 +187,10 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
 
 template <typename Op> static json::Object describe(Op op) {
   MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
-  json::Object entry = dist::collectiveEntry(
+  json::Object entry = collectiveEntry(
       op.getKind().getValue(), dist::CollectiveArguments::of(op), op.getAxes(),
       src, dst, exec::groupSize(op, op.getAxes()),
-      exec::dtypeName(src.getElementType()));
+      dtypeName(src.getElementType()));
   entry["group_bytes"] = number(op.getGroupBytes());
   entry["node"] = op.getNode();
   entry["tensor"] = op.getNode();

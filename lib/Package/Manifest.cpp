@@ -8,7 +8,7 @@
 
 #include "CallEntries.h"
 
-#include "kerf/Dist/Entries.h"
+#include "kerf/Entries/Entries.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/Bounded.h"
@@ -59,9 +59,8 @@ static void setSource(json::Object &entry, exec::ParameterOp parameter,
   Attribute source = parameter.getSource();
   RankedTensorType global = parameter.getGlobalType();
   entry["global_shape"] = json::Array(global.getShape());
-  dist::setSharding(entry,
-                    parameter.getSharding().value_or(dist::ShardingAttr()),
-                    global.getRank());
+  setSharding(entry, parameter.getSharding().value_or(dist::ShardingAttr()),
+              global.getRank());
   if (parameter.getStarts())
     entry["view"] =
         json::Object{{"starts", json::Array(*parameter.getStarts())},
@@ -83,7 +82,7 @@ static json::Array parameters(ModuleOp module, const WeightPlan &weights) {
   for (auto parameter : module.getOps<exec::ParameterOp>()) {
     auto local = cast<MemRefType>(parameter.getType());
     json::Object entry{{"name", parameter.getName()},
-                       {"dtype", exec::dtypeName(local.getElementType())},
+                       {"dtype", dtypeName(local.getElementType())},
                        {"local_shape", json::Array(local.getShape())}};
     if (parameter.isDerived())
       entry["derived"] = true;
@@ -106,11 +105,11 @@ template <typename Op> static json::Object boundary(Op op) {
   auto global = cast<RankedTensorType>(op.getGlobal()),
        local = cast<RankedTensorType>(op.getLocal());
   json::Object entry{{"name", op.getName()},
-                     {"dtype", exec::dtypeName(global.getElementType())},
+                     {"dtype", dtypeName(global.getElementType())},
                      {"global_shape", json::Array(global.getShape())},
                      {"local_shape", json::Array(local.getShape())}};
-  dist::setSharding(entry, op.getSharding().value_or(dist::ShardingAttr()),
-                    global.getRank());
+  setSharding(entry, op.getSharding().value_or(dist::ShardingAttr()),
+              global.getRank());
   return entry;
 }
 
@@ -152,7 +151,7 @@ static json::Array channels(ModuleOp module) {
         json::Object{
             {"from_stage", static_cast<int64_t>(channel.getFrom())},
             {"to_stage", static_cast<int64_t>(channel.getTo())},
-            {"dtype", exec::dtypeName(type.getElementType())},
+            {"dtype", dtypeName(type.getElementType())},
             {"shape", json::Array(type.getShape())},
             {"bytes", exec::sizeBytes(type)},
             {"tensor", channel.getNode()},
@@ -185,7 +184,7 @@ static json::Array collectives(ModuleOp module) {
 static json::Array shardIndices(ModuleOp module) {
   std::map<int64_t, json::Value> entries;
   module.walk([&](exec::ShardIndexOp op) {
-    entries.emplace(op.getIndex(), dist::axesEntry(op.getAxes()));
+    entries.emplace(op.getIndex(), axesEntry(op.getAxes()));
   });
   return inOrder(entries);
 }
@@ -205,7 +204,7 @@ static json::Array functions(ModuleOp module,
       auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
       ios.push_back(json::Object{
           {"name", name ? name.getValue().str() : "io_" + std::to_string(i)},
-          {"dtype", exec::dtypeName(buffer.getElementType())},
+          {"dtype", dtypeName(buffer.getElementType())},
           {"shape", json::Array(buffer.getShape())}});
     }
     result.push_back(json::Object{
@@ -228,8 +227,8 @@ public:
           .Case<exec::InputOp>([&](exec::InputOp input) {
             json::Object &entry = add("input", input.getIndex(), input);
             if (auto sharding = input.getSharding())
-              dist::setSharding(entry, *sharding,
-                                input.getSlot().getType().getRank());
+              setSharding(entry, *sharding,
+                          input.getSlot().getType().getRank());
           })
           .Case<exec::OutputOp>([&](exec::OutputOp output) {
             add("output", output.getIndex(), output);
@@ -355,7 +354,7 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
       {"target", target(contents)},
-      {"mesh", dist::meshEntry(exec::getMesh(module))},
+      {"mesh", meshEntry(exec::getMesh(module))},
       {"program", "program.so"},
       {"parameters", parameters(module, weights)},
       {"inputs", inputs(module)},

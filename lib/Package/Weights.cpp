@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Weights.h"
 
+#include "kerf/Entries/Entries.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
@@ -97,8 +98,7 @@ llvm::Expected<WeightPlan> kerf::planWeights(ModuleOp module, bool inPlace) {
 /// Whether two tensors, of two contexts, have the same bytes.
 static bool isSame(const StoredTensor &a, const StoredTensor &b) {
   if (a.type.getShape() != b.type.getShape() || a.file != b.file ||
-      exec::dtypeName(a.type.getElementType()) !=
-          exec::dtypeName(b.type.getElementType()))
+      dtypeName(a.type.getElementType()) != dtypeName(b.type.getElementType()))
     return false;
   return a.file >= 0 ? a.offset == b.offset
                      : a.data.isSplat() == b.data.isSplat() &&
@@ -136,7 +136,7 @@ void kerf::shareWeights(WeightPlan &plan, WeightPlan &other) {
 
 /// Data types as safetensors names them.
 static StringRef safetensorsType(Type type) {
-  return llvm::StringSwitch<StringRef>(exec::dtypeName(type))
+  return llvm::StringSwitch<StringRef>(dtypeName(type))
       .Case("f32", "F32")
       .Case("f64", "F64")
       .Case("f16", "F16")

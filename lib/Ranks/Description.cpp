@@ -14,7 +14,7 @@ namespace json = llvm::json;
 /// The name of a type with whose elements the runtime can compute; empty: with
 /// none. Types of 2 to 8 bits lie differently in memory in upstream's programs.
 static StringRef computedName(Type type) {
-  return isNarrow(type) ? StringRef() : dist::dtypeName(type);
+  return isNarrow(type) ? StringRef() : dtypeName(type);
 }
 
 std::string kerf::ranks::movedName(Type type) {
@@ -45,7 +45,7 @@ static FailureOr<json::Object> placement(Operation *op, RankedTensorType global,
   json::Object entry{{"dtype", *dtype},
                      {"global_shape", json::Array(global.getShape())},
                      {"local_shape", json::Array(local.getShape())}};
-  dist::setSharding(entry, sharding, global.getRank());
+  setSharding(entry, sharding, global.getRank());
   return entry;
 }
 
@@ -117,8 +117,8 @@ FailureOr<int64_t> Description::addCollective(dist::CollectiveOpInterface op) {
   int64_t groupSize =
       dist::numShards(llvm::cantFail(dist::toAxisList(op.getGroup(), mesh)));
   json::Object entry =
-      dist::collectiveEntry(kind, op.getArguments(), op.getGroup(), source,
-                            op.getResultTensorType(), groupSize, name);
+      collectiveEntry(kind, op.getArguments(), op.getGroup(), source,
+                      op.getResultTensorType(), groupSize, name);
   entry["group_bytes"] = op.getGroupBytes(groupSize);
   entry["node"] = modelNode(op.getLoc());
   collectives.push_back(std::move(entry));
@@ -143,7 +143,7 @@ FailureOr<int64_t> Description::addChannel(dist::ChannelOp op) {
 std::string Description::text() const {
   json::Object program{{"schema", ranksSchema.text()},
                        {"abi", KERF_RANKS_ABI_VERSION},
-                       {"mesh", dist::meshEntry(meshAttr)}};
+                       {"mesh", meshEntry(meshAttr)}};
   auto set = [&](const char *key, const json::Array &list) {
     if (!list.empty())
       program[key] = json::Array(list);

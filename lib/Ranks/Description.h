@@ -7,7 +7,7 @@
 #ifndef KERF_LIB_RANKS_DESCRIPTION_H
 #define KERF_LIB_RANKS_DESCRIPTION_H
 
-#include "kerf/Dist/Entries.h"
+#include "kerf/Entries/Entries.h"
 
 #include <set>
 

@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 #include "Assembly.h"
 
-#include "kerf/Dist/Entries.h"
 #include "kerf/Exec/Exec.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -56,10 +55,6 @@ int64_t kerf::exec::elementBytes(Type elementType) {
 
 int64_t kerf::exec::sizeBytes(ShapedType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
-}
-
-StringRef kerf::exec::dtypeName(Type type) {
-  return kerf::dist::dtypeName(type);
 }
 
 //===----------------------------------------------------------------------===//

@@ -31,9 +31,6 @@ constexpr int64_t bufferAlignment = 64;
 int64_t elementBytes(mlir::Type elementType);
 /// Bytes of a dense tensor or buffer of static shape.
 int64_t sizeBytes(mlir::ShapedType type);
-/// The manifest's name of an element type ("f32", "i64", "bool"), empty if it
-/// has none.
-llvm::StringRef dtypeName(mlir::Type elementType);
 /// The element type of a buffer or weight.
 mlir::Type elementType(mlir::Value operand);
 

@@ -1,12 +1,12 @@
 //===- Entries.cpp - dist as JSON that the runtime reads ------------------===//
-#include "kerf/Dist/Entries.h"
+#include "kerf/Entries/Entries.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
 namespace json = llvm::json;
 
-StringRef kerf::dist::dtypeName(Type type) {
+StringRef kerf::dtypeName(Type type) {
   if (type.isF32())
     return "f32";
   if (type.isF64())
@@ -51,7 +51,7 @@ StringRef kerf::dist::dtypeName(Type type) {
   }
 }
 
-json::Object kerf::dist::meshEntry(MeshAttr attribute) {
+json::Object kerf::meshEntry(MeshAttr attribute) {
   json::Object entry;
   json::Array axes;
   if (attribute) {
@@ -70,7 +70,7 @@ json::Object kerf::dist::meshEntry(MeshAttr attribute) {
   return entry;
 }
 
-json::Array kerf::dist::axesEntry(AxesAttr axes) {
+json::Array kerf::axesEntry(AxesAttr axes) {
   json::Array list;
   for (AxisAttr axis : axes.getAxes()) {
     json::Object entry{{"axis", axis.getName()}};
@@ -83,8 +83,8 @@ json::Array kerf::dist::axesEntry(AxesAttr axes) {
   return list;
 }
 
-void kerf::dist::setSharding(json::Object &entry, ShardingAttr sharding,
-                             int64_t rank) {
+void kerf::setSharding(json::Object &entry, ShardingAttr sharding,
+                       int64_t rank) {
   json::Array dims;
   for (int64_t d = 0; d < rank; ++d)
     dims.push_back(sharding ? axesEntry(sharding.getDims()[d]) : json::Array());
@@ -93,11 +93,11 @@ void kerf::dist::setSharding(json::Object &entry, ShardingAttr sharding,
     entry["blocks"] = json::Array(sharding.getBlocks());
 }
 
-json::Object kerf::dist::collectiveEntry(CollectiveKind kind,
-                                         const CollectiveArguments &arguments,
-                                         AxesAttr axes, ShapedType source,
-                                         ShapedType result, int64_t groupSize,
-                                         StringRef dtype) {
+json::Object kerf::collectiveEntry(CollectiveKind kind,
+                                   const CollectiveArguments &arguments,
+                                   AxesAttr axes, ShapedType source,
+                                   ShapedType result, int64_t groupSize,
+                                   StringRef dtype) {
   json::Object entry{{"kind", StringRef(collectiveName(kind))},
                      {"dtype", dtype.str()},
                      {"axes", axesEntry(axes)},
