@@ -20,6 +20,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <array>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
@@ -413,22 +415,85 @@ LogicalResult Step::checkTrainable() {
   return success();
 }
 
+namespace {
+/// The patterns of the options that say what is trained and how.
+struct AskedFor {
+  AskedFor(const AutodiffOptions &options, std::vector<OtherName> names)
+      : others(std::move(names)),
+        train("option trainable", textsOf(options, false), others),
+        more("option trainable", textsOf(options, true), others),
+        keep("option frozen", options.frozen, others),
+        noDecay("option optimizer: no_decay",
+                options.optimizer.noDecay.empty()
+                    ? std::vector<std::string>()
+                    : std::vector{options.optimizer.noDecay},
+                others) {}
+  std::array<Patterns *, 4> all() { return {&train, &more, &keep, &noDecay}; }
+
+  std::vector<OtherName> others;
+  Patterns train; ///< these alone
+  Patterns more;  ///< "+NAME": these besides
+  Patterns keep, noDecay;
+
+private:
+  static std::vector<std::string> textsOf(const AutodiffOptions &options,
+                                          bool besides) {
+    std::vector<std::string> texts;
+    for (StringRef text : options.trainable)
+      if (text.consume_front("+") == besides)
+        texts.push_back(text.str());
+    return texts;
+  }
+};
+
+/// How patterns name a source.
+struct Names {
+  explicit Names(SourceOpInterface source)
+      : own(source.getSourceName().str()), label(labelOf(source)),
+        original(originalOf(source)) {}
+  /// Every name is asked for: a pattern that matches none is an error.
+  bool isIn(Patterns &patterns) const {
+    bool isItself = patterns.match(own);
+    if (label != own && patterns.matchPart(label))
+      return true;
+    return (original && patterns.match(*original)) || isItself;
+  }
+
+  std::string own, label;            ///< "w", and "w@0,64" of a part of it
+  std::optional<StringRef> original; ///< of which it is a copy
+};
+
+/// Which options name a source.
+struct Named {
+  Named(AskedFor &asked, const Names &names)
+      : alone(names.isIn(asked.train)), besides(names.isIn(asked.more)),
+        frozen(names.isIn(asked.keep)),
+        isOut(frozen || (!asked.train.empty() && !alone && !besides)) {}
+  bool isTrained() const { return alone || besides; }
+
+  bool alone, besides, frozen;
+  bool isOut; ///< by what the options say
+};
+} // namespace
+
+/// What the uses of each source say that it is: before sources are replaced by
+/// mutable ones, which are other ops.
+static llvm::DenseMap<Value, SourceVerdict>
+verdictsOf(Step &step, const llvm::DenseSet<Value> &reached) {
+  SourceAnalysis analysis(step.main);
+  llvm::DenseMap<Value, SourceVerdict> verdicts;
+  for (Operation &op : step.body().without_terminator())
+    if (auto source = dyn_cast<SourceOpInterface>(op);
+        source && source.isParameter() && reached.contains(op.getResult(0)) &&
+        !step.buffers.contains(op.getResult(0)))
+      verdicts[op.getResult(0)] = analysis.classify(
+          &op, originalOf(&op).value_or(source.getSourceName()).str());
+  return verdicts;
+}
+
 LogicalResult Step::selectParameters() {
-  std::vector<std::string> these, asWell;
-  for (const std::string &text : options.trainable)
-    if (StringRef(text).starts_with("+"))
-      asWell.push_back(text.substr(1));
-    else
-      these.push_back(text);
-  std::vector<OtherName> others = otherNames(main->getParentOfType<ModuleOp>());
-  Patterns train("option trainable", these, others);
-  Patterns more("option trainable", asWell, others);
-  Patterns keep("option frozen", options.frozen, others);
-  std::vector<std::string> none;
-  if (!options.optimizer.noDecay.empty())
-    none.push_back(options.optimizer.noDecay);
-  Patterns noDecay("option optimizer: no_decay", none, others);
-  for (Patterns *each : {&train, &more, &keep, &noDecay})
+  AskedFor asked(options, otherNames(main->getParentOfType<ModuleOp>()));
+  for (Patterns *each : asked.all())
     if (failed(each->checkSyntax(*this)))
       return mlir::failure();
   llvm::DenseSet<Value> reached = reachedFromLoss(/*byGradients=*/true);
@@ -437,16 +502,7 @@ LogicalResult Step::selectParameters() {
     if (typeOf(constant.getResult()).getRank() == 0 &&
         !reached.contains(constant.getResult()))
       idleNumbers.push_back(nodeName(constant));
-  SourceAnalysis analysis(main);
-  // Before sources are replaced by mutable ones, which are other ops.
-  llvm::DenseMap<Value, SourceVerdict> verdicts;
-  for (Operation &op : body().without_terminator())
-    if (auto source = dyn_cast<SourceOpInterface>(op);
-        source && source.isParameter() && reached.contains(op.getResult(0)) &&
-        !buffers.contains(op.getResult(0))) {
-      verdicts[op.getResult(0)] = analysis.classify(
-          &op, originalOf(&op).value_or(source.getSourceName()).str());
-    }
+  llvm::DenseMap<Value, SourceVerdict> verdicts = verdictsOf(*this, reached);
   LogicalResult result = success();
   llvm::SmallVector<Value> notF32;
   for (Operation &op :
@@ -455,40 +511,32 @@ LogicalResult Step::selectParameters() {
     if (!source || !source.isParameter())
       continue;
     Value value = op.getResult(0);
-    std::string name = source.getSourceName().str();
     if (!isComputedFloat(typeOf(value).getElementType()))
       continue;
-    std::optional<StringRef> original = originalOf(&op);
+    Names names(source);
     if (buffers.contains(value)) {
       // These stay as they are: who asks for it gets it.
       if (options.batchNorm == BatchNormMode::Frozen)
-        (void)keep.match(name);
-      for (Patterns *each : {&train, &more, &keep})
-        each->noteStatistic(name);
+        (void)asked.keep.match(names.own);
+      for (Patterns *each : {&asked.train, &asked.more, &asked.keep})
+        each->noteStatistic(names.own);
       continue;
     }
-    auto isIn = [&](Patterns &patterns) {
-      bool isItself = patterns.match(name);
-      std::string part = labelOf(source); // "w@0,64" of w
-      if (part != name && patterns.matchPart(part))
-        return true;
-      return (original && patterns.match(*original)) || isItself;
-    };
-    bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);
+    Named named(asked, names);
     SourceVerdict verdict = verdicts.lookup(value);
     std::optional<KeptWhy> why;
     if (!reached.contains(value))
       why = read.contains(value) ? KeptWhy::NoGradient : KeptWhy::NotReached;
-    else if (isFrozen || (!train.empty() && !isNamed && !isAdded))
+    else if (named.isOut)
       why = KeptWhy::Frozen;
-    else if (!isNamed && !isAdded && !verdict.isParameter)
+    else if (!named.isTrained() && !verdict.isParameter)
       why = verdict.why;
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
                      *why == KeptWhy::NoGradient || *why == KeptWhy::NotReached;
-      if (!original) // a copy is listed with its original
+      if (!names.original) // a copy is listed with its original
         kept.push_back(
-            {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
+            {names.label, typeOf(value).getShape().vec(), *why, isClear});
       continue;
     }
     if (!typeOf(value).getElementType().isF32()) {
@@ -496,20 +544,20 @@ LogicalResult Step::selectParameters() {
       continue;
     }
     Parameter parameter;
-    parameter.name = name;
-    parameter.label = labelOf(source);
-    parameter.decayed = !isIn(noDecay);
-    parameter.isClear = verdict.isClear || isNamed || isAdded;
+    parameter.name = names.own;
+    parameter.label = names.label;
+    parameter.decayed = !names.isIn(asked.noDecay);
+    parameter.isClear = verdict.isClear || named.isTrained();
     parameter.value = makeMutable(value);
     if (!parameter.value) {
-      result = refuse(name + ": parameter is a literal of the graph, expected "
-                             "raw data to train it",
+      result = refuse(names.own + ": parameter is a literal of the graph, "
+                                  "expected raw data to train it",
                       op.getLoc());
       continue;
     }
     parameters.push_back(std::move(parameter));
   }
-  for (Patterns *each : {&train, &more, &keep, &noDecay})
+  for (Patterns *each : asked.all())
     if (failed(each->checkUsed(*this)))
       result = mlir::failure();
   if (!notF32.empty())
@@ -522,7 +570,7 @@ LogicalResult Step::selectParameters() {
   }
   noteShared();
   noteUnclear();
-  for (Patterns *each : {&train, &more, &keep, &noDecay})
+  for (Patterns *each : asked.all())
     each->noteOtherNames(*this);
   if (failed(checkTrainable()))
     return mlir::failure();

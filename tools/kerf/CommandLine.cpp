@@ -167,65 +167,119 @@ static void takeValuesAsTheyAre(CLI::App &command) {
       option->allow_extra_args(false);
 }
 
-int kerf::tool::runCommandLine(int argc, const char *const *argv) {
-  // "kerf help" and "kerf help plan", as many programs have it.
-  if (argc > 1 && argv[1] == std::string("help")) {
-    const char *const asked[] = {argv[0], argc > 2 ? argv[2] : "--help",
-                                 "--help"};
-    return runCommandLine(argc > 2 ? 3 : 2, asked);
-  }
+namespace {
+
+constexpr const char *kSeedOfInputs =
+    "Seed of the inputs that are drawn, and of --solver=random";
+constexpr const char *kEither =
+    "ONNX model (model.onnx), or a package (NAME.kerf)";
+
+/// All commands with their flags, and the one that was asked for.
+class CommandLine {
+public:
+  CommandLine();
+  /// The exit code; every error is said.
+  int answer(int argc, const char *const *argv);
+
+private:
+  CLI::App *add(const char *name, const char *text,
+                int (*function)(const Options &), Prints prints);
+  CLI::Option *addStep(CLI::App &sub);
+  void addInspect();
+  void addPlan();
+  void addCompile();
+  void addRun();
+  void addGenerate();
+  void addTrain();
+  void addVerify();
+  void addCalibrate();
+  void addReport();
+  void addComparison(CLI::App &sub, CLI::Option *trained);
+
+  int perform(int argc, const char *const *argv);
+  void takeFlags();
+  int explain(const CLI::ParseError &error, int argc, const char *const *argv);
+
   Options options;
   int (*command)(const Options &) = nullptr;
-  CLI::App app(
+  CLI::App app{
       "Kerf cuts an ONNX model over devices where that costs the least "
-      "communication, and runs it.");
+      "communication, and runs it."};
+};
+
+} // namespace
+
+CommandLine::CommandLine() {
   app.name("kerf");
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>()); // of all commands
   app.set_version_flag("--version", versionText);
   addCompletion(app, kTestOnly, firstWords());
-  auto addTrain = [&](CLI::App *sub) {
-    const char *group = "Training";
-    CLI::Option *train =
-        sub->add_flag("--train", options.train,
-                      "Of a training step instead of the model alone")
-            ->group(group);
-    addTraining(*sub, options);
-    train->excludes(sub->get_option("--as-inference"));
-    // What would change nothing is refused, not ignored.
-    for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
-           return each->get_group() == group && each != train;
-         }))
-      option->needs(train);
-    return train;
-  };
-  auto add = [&](const char *name, const char *text,
-                 int (*run)(const Options &), Prints prints) {
-    CLI::App *sub = app.add_subcommand(name, text);
-    sub->option_defaults()->always_capture_default();
-    sub->callback([&command, run] { command = run; });
-    addPrinting(*sub, options, prints);
-    return sub;
-  };
+  addInspect();
+  addPlan();
+  addCompile();
+  addRun();
+  addGenerate();
+  addTrain();
+  addVerify();
+  addCalibrate();
+  addReport();
+  for (CLI::App *each : app.get_subcommands({})) {
+    showDefaults(*each);
+    takeValuesAsTheyAre(*each);
+  }
+}
+
+CLI::App *CommandLine::add(const char *name, const char *text,
+                           int (*function)(const Options &), Prints prints) {
+  CLI::App *sub = app.add_subcommand(name, text);
+  sub->option_defaults()->always_capture_default();
+  sub->callback([this, function] { command = function; });
+  addPrinting(*sub, options, prints);
+  return sub;
+}
+
+/// --train and what says how: of commands that are about a model otherwise.
+CLI::Option *CommandLine::addStep(CLI::App &sub) {
+  const char *group = "Training";
+  CLI::Option *train =
+      sub.add_flag("--train", options.train,
+                   "Of a training step instead of the model alone")
+          ->group(group);
+  addTraining(sub, options);
+  train->excludes(sub.get_option("--as-inference"));
+  // What would change nothing is refused, not ignored.
+  for (CLI::Option *option : sub.get_options([&](const CLI::Option *each) {
+         return each->get_group() == group && each != train;
+       }))
+    option->needs(train);
+  return train;
+}
+
+void CommandLine::addInspect() {
   CLI::App *sub = add("inspect", "What a model holds and what it needs",
                       inspect, Prints::Json);
   addModel(*sub, options);
   addForms(*sub, options);
+}
 
-  sub = add("plan", "Decide how to cut a model, and say why", plan,
-            Prints::VerboseAndJson);
+void CommandLine::addPlan() {
+  CLI::App *sub = add("plan", "Decide how to cut a model, and say why",
+                      tool::plan, Prints::VerboseAndJson);
   addModel(*sub, options);
   addForms(*sub, options);
   addState(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addQuestions(*sub, options);
-  addTrain(sub);
+  addStep(*sub);
   sub->add_option("-o,--output", options.output,
                   "Write plan.json here, with --stop-after the IR");
+}
 
-  sub = add("compile", "Write a package that kerf-run runs", compile,
-            Prints::Text);
+void CommandLine::addCompile() {
+  CLI::App *sub = add("compile", "Write a package that kerf-run runs", compile,
+                      Prints::Text);
   addModel(*sub, options);
   addForms(*sub, options);
   addState(*sub, options);
@@ -234,30 +288,33 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addPhases(*sub, options);
   addResuming(*sub, options);
   addCompiling(*sub, options);
-  addTrain(sub);
+  addStep(*sub);
   sub->add_option("-o,--output", options.output,
                   "The package, a folder (NAME.kerf, though any name "
                   "does); with --stop-after the IR");
+}
 
-  const char *seedOfInputs =
-      "Seed of the inputs that are drawn, and of --solver=random";
-  const char *either = "ONNX model (model.onnx), or a package (NAME.kerf)";
-  sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
+void CommandLine::addRun() {
+  CLI::App *sub =
+      add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
-  sub->get_option("model")->description(either);
+  sub->get_option("model")->description(kEither);
   addForms(*sub, options);
   addState(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
   addRunning(*sub, options);
-  sub->get_option("--seed")->description(seedOfInputs);
+  sub->get_option("--seed")->description(kSeedOfInputs);
   addRanks(*sub, options);
+}
 
-  sub = add("generate", "Generate tokens by a decoder, or its package",
-            generate, Prints::Json);
+void CommandLine::addGenerate() {
+  CLI::App *sub =
+      add("generate", "Generate tokens by a decoder, or its package", generate,
+          Prints::Json);
   addModel(*sub, options);
-  sub->get_option("model")->description(either);
+  sub->get_option("model")->description(kEither);
   addForms(*sub, options);
   addState(*sub, options);
   addPrompt(*sub, options);
@@ -267,9 +324,11 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->get_option("--seed")->description(
       "Seed of the ids that are drawn, and of --solver=random");
   addRanks(*sub, options);
+}
 
-  sub = add("train", "Train a model over ranks of this machine", train,
-            Prints::VerboseAndJson);
+void CommandLine::addTrain() {
+  CLI::App *sub = add("train", "Train a model over ranks of this machine",
+                      train, Prints::VerboseAndJson);
   addModel(*sub, options);
   addTraining(*sub, options);
   addLoop(*sub, options);
@@ -283,62 +342,74 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->add_option("--trace", options.trace,
                   "Write a Chrome trace of the last step")
       ->group("Files");
+}
 
-  sub = add("verify", "Hold the program against an independent reference",
-            verify, Prints::VerboseAndJson);
+void CommandLine::addVerify() {
+  CLI::App *sub =
+      add("verify", "Hold the program against an independent reference", verify,
+          Prints::VerboseAndJson);
   addModel(*sub, options);
   addForms(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
   addThreads(*sub, options);
-  sub->get_option("--seed")->description(seedOfInputs);
-  CLI::Option *trained = addTrain(sub);
-  sub->add_option("--steps", options.steps, "Steps of training to compare")
+  sub->get_option("--seed")->description(kSeedOfInputs);
+  addComparison(*sub, addStep(*sub));
+}
+
+/// What `kerf verify` compares, and with what tolerance.
+void CommandLine::addComparison(CLI::App &sub, CLI::Option *trained) {
+  sub.add_option("--steps", options.steps, "Steps of training to compare")
       ->check(atLeast(1))
       ->needs(trained)
       ->group("Comparison");
   CLI::Option *reference =
-      sub->add_option("--reference", options.reference,
-                      "What it is held against: interpreted, unfused, compiled "
-                      "(on one device), or auto (by size)")
+      sub.add_option("--reference", options.reference,
+                     "What it is held against: interpreted, unfused, compiled "
+                     "(on one device), or auto (by size)")
           ->check(CLI::IsMember({"auto", "interpreted", "unfused", "compiled"}))
           ->group("Comparison");
-  sub->add_option("--reference-seconds", options.referenceSeconds,
-                  "Seconds that --reference=auto may take; beyond it some "
-                  "samples of the batch are compared")
+  sub.add_option("--reference-seconds", options.referenceSeconds,
+                 "Seconds that --reference=auto may take; beyond it some "
+                 "samples of the batch are compared")
       ->check(positiveAndFinite())
-      ->each([&options](const std::string &) {
-        options.referenceSecondsGiven = true;
-      })
+      ->each(
+          [this](const std::string &) { options.referenceSecondsGiven = true; })
       ->group("Comparison");
-  sub->add_option("--expected", options.expected,
-                  "Outputs of others to hold it against: a folder of NAME.npy")
+  sub.add_option("--expected", options.expected,
+                 "Outputs of others to hold it against: a folder of NAME.npy")
       ->excludes(reference)
       ->group("Comparison");
-  sub->add_option("--damage", options.damage,
-                  "Make the value of this node wrong")
+  sub.add_option("--damage", options.damage,
+                 "Make the value of this node wrong")
       ->group(kTestOnly);
-  sub->add_option("--rtol", options.rtol,
-                  "Relative tolerance of floats (default: 1e-3)")
+  sub.add_option("--rtol", options.rtol,
+                 "Relative tolerance of floats (default: 1e-3)")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
-  sub->add_option("--atol", options.atol,
-                  "Absolute tolerance of floats (default: 1e-5; after 16-bit "
-                  "types a share of the largest value)")
+  sub.add_option("--atol", options.atol,
+                 "Absolute tolerance of floats (default: 1e-5; after 16-bit "
+                 "types a share of the largest value)")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
+}
 
-  sub = add("calibrate", "Measure the ranks of this host; write a machine file",
-            calibrate, Prints::Text);
+void CommandLine::addCalibrate() {
+  CLI::App *sub =
+      add("calibrate", "Measure the ranks of this host; write a machine file",
+          calibrate, Prints::Text);
   sub->add_option("--devices", options.devices, "Ranks: cpu:4");
   sub->add_option("--threads", options.threads, "Threads of each rank")
       ->check(atLeast(1));
   sub->add_option("-o,--output", options.output,
                   "Write machine.json here instead of stdout");
+}
 
-  sub = add("report", "Show plan.json or run.json, or lay two side by side",
-            report, Prints::Verbose);
+void CommandLine::addReport() {
+  CLI::App *sub =
+      add("report", "Show plan.json or run.json, or lay two side by side",
+          report, Prints::Verbose);
   sub->add_option("document", options.document, "plan.json or run.json")
       ->required();
   CLI::Option *html =
@@ -346,67 +417,88 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->add_option("--diff", options.otherDocument,
                   "Compare with this plan.json or run.json")
       ->excludes(html);
+}
 
-  for (CLI::App *each : app.get_subcommands({})) {
-    showDefaults(*each);
-    takeValuesAsTheyAre(*each);
-  }
+/// Looks for files, takes devices and sizes of what they say, and says what
+/// flags leave out: for commands that plan in this process.
+void CommandLine::takeFlags() {
+  if (!options.model.empty())
+    requireModel(options.model, /*takesPackages=*/false);
+  takeResumption(options);
+  takeDevices(options);
+  noteOtherMachine(options, /*makesProgram=*/command == compile);
+  noteLimit(options);
+  noteOneGpu(options);
+  checkFiles(options,
+             command == compile      ? OutputKind::Package
+             : command == tool::plan ? OutputKind::Plan
+             : command == calibrate  ? OutputKind::Machine
+                                     : OutputKind::Other,
+             command == compile || command == verify || command == calibrate);
+  takeState(options);
+  takeInputs(options, /*all=*/false);
+}
 
+/// Reads the flags, runs the command, and says whether its output was written.
+int CommandLine::perform(int argc, const char *const *argv) {
+  parse(app, argc, argv);
+  if ((command == run || command == generate) && isPackage(options.model))
+    refuseForPackage(*app.get_subcommands().front(), options, command == run);
+  if (command == run || command == generate || command == train)
+    options.planFlags = planFlagsOf(*app.get_subcommands().front(),
+                                    *app.get_subcommand("plan"), options);
+  options.plansAlone = command == tool::plan;
+  refuseIdle(options, command);
+  takeSizes(options, /*takesSizes=*/command == compile);
+  // In a job that is for the process that writes: see withJob().
+  if (command != run && command != generate && command != train)
+    takeFlags();
+  int code = command(options);
+  bool isWritten = finishOutput();
+  pruneObjectCache(kernelCache(options));
+  return isWritten ? code : std::max<int>(code, kRunTime);
+}
+
+/// --help and --version, or what is wrong with the flags.
+int CommandLine::explain(const CLI::ParseError &error, int argc,
+                         const char *const *argv) {
+  auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
+  bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
+  bool isUnknown = argc > 1 && *argv[1] && argv[1][0] != '-' && !hasCommand;
+  if (error.get_exit_code() == 0 && !isUnknown)
+    return app.exit(error); // --help, --version
+  std::string message = isUnknown  ? unknownCommand(app, argv[1])
+                        : argc < 2 ? missingCommand(app)
+                                   : describeParseError(app, error, argc, argv);
+  std::string reads;
+  if (hasCommand && argv[1] == std::string("report") &&
+      !dynamic_cast<const CLI::ExcludesError *>(&error))
+    reads = std::string("\nnote: ") + kReportReads;
+  rt::say(stderr, "error: " + rt::printable(message) + reads +
+                      "\nnote: see kerf" + (hasCommand ? " " : "") +
+                      (hasCommand ? argv[1] : "") + " --help\n");
+  return kUsage;
+}
+
+int CommandLine::answer(int argc, const char *const *argv) {
   try {
-    parse(app, argc, argv);
-    if ((command == run || command == generate) && isPackage(options.model))
-      refuseForPackage(*app.get_subcommands().front(), options, command == run);
-    if (command == run || command == generate || command == train)
-      options.planFlags = planFlagsOf(*app.get_subcommands().front(),
-                                      *app.get_subcommand("plan"), options);
-    options.plansAlone = command == plan;
-    refuseIdle(options, command);
-    takeSizes(options, /*takesSizes=*/command == compile);
-    // In a job that is for the process that writes: see withJob().
-    if (command != run && command != generate && command != train) {
-      if (!options.model.empty())
-        requireModel(options.model, /*takesPackages=*/false);
-      takeResumption(options);
-      takeDevices(options);
-      noteOtherMachine(options, /*makesProgram=*/command == compile);
-      noteLimit(options);
-      noteOneGpu(options);
-      checkFiles(options,
-                 command == compile     ? OutputKind::Package
-                 : command == plan      ? OutputKind::Plan
-                 : command == calibrate ? OutputKind::Machine
-                                        : OutputKind::Other,
-                 command == compile || command == verify ||
-                     command == calibrate);
-      takeState(options);
-      takeInputs(options, /*all=*/false);
-    }
-    int code = command(options);
-    bool isWritten = finishOutput();
-    pruneObjectCache(kernelCache(options));
-    return isWritten ? code : std::max<int>(code, kRunTime);
+    return perform(argc, argv);
   } catch (const CLI::ParseError &error) {
-    auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
-    bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
-    bool isUnknown = argc > 1 && *argv[1] && argv[1][0] != '-' && !hasCommand;
-    if (error.get_exit_code() == 0 && !isUnknown)
-      return app.exit(error); // --help, --version
-    std::string message = isUnknown ? unknownCommand(app, argv[1])
-                          : argc < 2
-                              ? missingCommand(app)
-                              : describeParseError(app, error, argc, argv);
-    std::string reads;
-    if (hasCommand && argv[1] == std::string("report") &&
-        !dynamic_cast<const CLI::ExcludesError *>(&error))
-      reads = std::string("\nnote: ") + kReportReads;
-    rt::say(stderr, "error: " + rt::printable(message) + reads +
-                        "\nnote: see kerf" + (hasCommand ? " " : "") +
-                        (hasCommand ? argv[1] : "") + " --help\n");
-    return kUsage;
+    return explain(error, argc, argv);
   } catch (const Failure &failure) {
     return printFailure(failure);
   } catch (const std::exception &error) {
     rt::say(stderr, "error: " + rt::printable(error.what()) + "\n");
     return kInternal;
   }
+}
+
+int kerf::tool::runCommandLine(int argc, const char *const *argv) {
+  // "kerf help" and "kerf help plan", as many programs have it.
+  if (argc > 1 && argv[1] == std::string("help")) {
+    const char *const asked[] = {argv[0], argc > 2 ? argv[2] : "--help",
+                                 "--help"};
+    return runCommandLine(argc > 2 ? 3 : 2, asked);
+  }
+  return CommandLine().answer(argc, argv);
 }

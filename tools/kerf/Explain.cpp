@@ -57,6 +57,11 @@ private:
   std::string more(const plan::ExplainedChoice &choice) const;
   Table::Row row(const plan::ExplainedChoice &choice) const;
   std::string reason(const plan::ExplainedChoice &choice) const;
+  void printHead(llvm::raw_ostream &out, bool verbose) const;
+  std::vector<Kind> kindsOf(bool verbose) const;
+  size_t roomBehind(const Table::Row &head, llvm::ArrayRef<Kind> kinds) const;
+  void addRows(Table &table, const Kind &kind, size_t room) const;
+  void printFoot(llvm::raw_ostream &out, const Kind &best) const;
 
   const plan::Explanation &explanation;
   const plan::PlanResult &planned;
@@ -143,14 +148,17 @@ std::string Text::reason(const plan::ExplainedChoice &choice) const {
   return text;
 }
 
-void Text::print(llvm::raw_ostream &out, bool verbose) const {
-  auto list = [&](std::vector<std::string> names) {
-    bool isMore = names.size() > 6;
-    names.resize(std::min<size_t>(names.size(), 6));
-    for (std::string &name : names)
-      name = verbose ? name : shortName(name);
-    return llvm::join(names, ", ") + (isMore ? ", ..." : "");
-  };
+/// The first names of a list, and whether there are more.
+static std::string listText(std::vector<std::string> names, bool verbose) {
+  bool isMore = names.size() > 6;
+  names.resize(std::min<size_t>(names.size(), 6));
+  for (std::string &name : names)
+    name = verbose ? name : shortName(name);
+  return llvm::join(names, ", ") + (isMore ? ", ..." : "");
+}
+
+/// What is asked for, and what the plan has of it.
+void Text::printHead(llvm::raw_ostream &out, bool verbose) const {
   const json::Array &candidates = *document.getArray("runners_up");
   std::string mesh = candidateText(*candidates.front().getAsObject());
   bool isWhole =
@@ -163,12 +171,13 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
                                                                 : " on " + mesh)
       << "\n";
   if (!explanation.reads.empty())
-    out << "reads     " << list(explanation.reads) << "\n";
+    out << "reads     " << listText(explanation.reads, verbose) << "\n";
   if (!explanation.alike.empty()) {
     std::vector<std::string> names;
     for (const plan::OpName &op : explanation.alike)
       names.push_back(nameText(op, verbose));
-    out << "beside    " << list(names) << ", of the same name in the model\n";
+    out << "beside    " << listText(names, verbose)
+        << ", of the same name in the model\n";
   }
   const json::Object *objective = document.getObject("objective");
   out << "plan      " << textAt(objective, "kind") << " ("
@@ -177,7 +186,11 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
          "anew"
       << (planned.stages.size() > 1 ? ", where stages are cut as well" : "")
       << "\n";
+}
 
+/// Choices that are alike together, in the order of the first of each; with
+/// `verbose` each by itself.
+std::vector<Kind> Text::kindsOf(bool verbose) const {
   std::vector<Kind> kinds;
   for (const plan::ExplainedChoice &choice : explanation.choices) {
     auto alike = llvm::find_if(kinds, [&](const Kind &kind) {
@@ -187,14 +200,12 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
       alike = kinds.insert(kinds.end(), Kind{&choice, {}});
     alike->all.push_back(&choice);
   }
-  Table::Row head = {
-      "",
-      planned.objective == plan::Objective::Volume ? "volume" : "time",
-      "",
-      "sent",
-      "for it",
-      "memory"};
-  // What a line has left behind the columns of figures.
+  return kinds;
+}
+
+/// What a line has left behind the columns of figures.
+size_t Text::roomBehind(const Table::Row &head,
+                        llvm::ArrayRef<Kind> kinds) const {
   std::vector<size_t> widths(head.size());
   auto widen = [&](const Table::Row &cells) {
     for (size_t i = 0; i < cells.size(); ++i)
@@ -208,7 +219,65 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
   size_t taken = 0;
   for (size_t width : widths)
     taken += width + 2;
-  size_t room = std::max(kLeast, kColumns - std::min(kColumns, taken));
+  return std::max(kLeast, kColumns - std::min(kColumns, taken));
+}
+
+/// The choices of a kind, of which one has figures; others stand below it.
+void Text::addRows(Table &table, const Kind &kind, size_t room) const {
+  bool hasPlan = kind.first->plan.reason.empty();
+  auto below = [&](const std::string &text) {
+    table.add({"", "", "", "", "", "", text});
+  };
+  for (const plan::ExplainedChoice *choice :
+       llvm::ArrayRef(kind.all).take_front(kOfAKind)) {
+    std::vector<std::string> lines = cutLines(*choice, room);
+    if (choice != kind.first)
+      below(lines.front());
+    else if (hasPlan) {
+      Table::Row cells = row(*choice);
+      cells.push_back(lines.front());
+      table.add(std::move(cells));
+    } else
+      table.add({"", "-", "", "", "", "", lines.front()});
+    for (const std::string &line : llvm::drop_begin(lines))
+      below(line);
+  }
+  if (kind.all.size() > kOfAKind)
+    below("and " + std::to_string(kind.all.size() - kOfAKind) + " more (-v)");
+  if (!hasPlan)
+    below("  " + reason(*kind.first));
+}
+
+/// What was not searched, and what the figures are.
+void Text::printFoot(llvm::raw_ostream &out, const Kind &best) const {
+  // Both reasons may be there: the time, and Ctrl-C.
+  std::map<llvm::StringRef, int64_t> unsearched;
+  for (const plan::ExplainedChoice &choice : explanation.choices)
+    if (llvm::StringRef(choice.plan.reason).starts_with("not searched"))
+      ++unsearched[choice.plan.reason];
+  for (const auto &[reason, count] : unsearched)
+    out << "  (" << plural(count, "way") << " " << reason << ")\n";
+  if (best.first->plan.cost < planned.cost * (1 - 1e-9))
+    out << "  (what costs less than the plan found: no search here has proven "
+           "that there is nothing better; --shard takes it)\n";
+  out << "\n*: the plan found; sent: by the busiest rank in a step, for it: of "
+         "what it reads and makes; memory is predicted";
+  if (limit() > 0)
+    out << " (limit " << formatBytes(limit()) << ")";
+  out << "\n";
+}
+
+void Text::print(llvm::raw_ostream &out, bool verbose) const {
+  printHead(out, verbose);
+  std::vector<Kind> kinds = kindsOf(verbose);
+  Table::Row head = {
+      "",
+      planned.objective == plan::Objective::Volume ? "volume" : "time",
+      "",
+      "sent",
+      "for it",
+      "memory"};
+  size_t room = roomBehind(head, kinds);
   head.push_back(explanation.reads.empty() ? "how it is cut"
                                            : "reads -> makes");
   Table table(std::move(head));
@@ -221,48 +290,13 @@ void Text::print(llvm::raw_ostream &out, bool verbose) const {
       continue;
     }
     ++shown;
-    bool hasPlan = kind.first->plan.reason.empty();
-    auto below = [&](const std::string &text) {
-      table.add({"", "", "", "", "", "", text});
-    };
-    for (const plan::ExplainedChoice *choice :
-         llvm::ArrayRef(kind.all).take_front(kOfAKind)) {
-      std::vector<std::string> lines = cutLines(*choice, room);
-      if (choice != kind.first)
-        below(lines.front());
-      else if (hasPlan) {
-        Table::Row cells = row(*choice);
-        cells.push_back(lines.front());
-        table.add(std::move(cells));
-      } else
-        table.add({"", "-", "", "", "", "", lines.front()});
-      for (const std::string &line : llvm::drop_begin(lines))
-        below(line);
-    }
-    if (kind.all.size() > kOfAKind)
-      below("and " + std::to_string(kind.all.size() - kOfAKind) + " more (-v)");
-    if (!hasPlan)
-      below("  " + reason(*kind.first));
+    addRows(table, kind, room);
   }
   table.print(out);
   if (left > 0)
     out << "  ... and " << plural(int64_t(leftChoices), "way") << " more of "
         << plural(int64_t(left), "other answer") << " (-v)\n";
-  // Both reasons may be there: the time, and Ctrl-C.
-  std::map<llvm::StringRef, int64_t> unsearched;
-  for (const plan::ExplainedChoice &choice : explanation.choices)
-    if (llvm::StringRef(choice.plan.reason).starts_with("not searched"))
-      ++unsearched[choice.plan.reason];
-  for (const auto &[reason, count] : unsearched)
-    out << "  (" << plural(count, "way") << " " << reason << ")\n";
-  if (kinds.front().first->plan.cost < planned.cost * (1 - 1e-9))
-    out << "  (what costs less than the plan found: no search here has proven "
-           "that there is nothing better; --shard takes it)\n";
-  out << "\n*: the plan found; sent: by the busiest rank in a step, for it: of "
-         "what it reads and makes; memory is predicted";
-  if (limit() > 0)
-    out << " (limit " << formatBytes(limit()) << ")";
-  out << "\n";
+  printFoot(out, kinds.front());
 }
 
 void kerf::tool::printExplanation(llvm::raw_ostream &out,

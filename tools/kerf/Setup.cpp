@@ -276,9 +276,8 @@ static bool isForGpus(const Options &o, const cost::Machine &machine) {
          !llvm::StringRef(o.devices).starts_with("cpu");
 }
 
-CompilationOptions kerf::tool::compilationOptions(const Options &o) {
-  CompilationOptions result;
-  result.model = o.model;
+/// --dim, --constant and --batch-dim, each of which may be given several times.
+static void setBindings(const Options &o, CompilationOptions &result) {
   for (const std::string &text : o.dims) {
     auto [name, size] = parseBinding(text, "--dim");
     if (size < 1)
@@ -303,6 +302,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.import.batchDims[name] = dim;
     result.plan.batchDims[name] = dim;
   }
+}
+
+/// The machine of --machine, or what is usual for --devices.
+static void setMachine(const Options &o, CompilationOptions &result) {
   plan::PlanOptions &p = result.plan;
   p.devices = parseDevices(o.devices).count;
   result.machine = !o.machine.empty()                       ? o.machine
@@ -316,6 +319,11 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                       "--devices=" +
                       o.devices + " asks for GPUs",
                   {}};
+}
+
+/// What is asked of the plan, and how it is searched.
+static void setSearch(const Options &o, plan::PlanOptions &p,
+                      CompilationOptions &result) {
   if (std::string wrong = plan::parseMeshText(o.mesh, p.mesh); !wrong.empty())
     throw Failure{kUsage, spellFlags(wrong), {}};
   for (const std::string &text : o.shards) {
@@ -352,6 +360,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     throw Failure{kUsage, "--chunks is of --schedule=interleaved", {}};
   if (o.chunks > 0)
     p.chunks = o.chunks;
+}
+
+/// --from and --plan: what was decided before.
+static void setGiven(const Options &o, CompilationOptions &result) {
   bool isPlanned =
       !o.from.empty() && o.from != "import" && o.from != "autodiff";
   if (!o.from.empty()) {
@@ -366,10 +378,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.givenPlanPath = o.planFile;
     requireSchedule(*result.givenPlan, o);
   }
-  result.cuda = isForGpus(o, p.machine);
-  setPrecision(o, result);
-  if (o.train)
-    setTraining(o, result);
+}
+
+/// What code is generated for, and where it is kept.
+static void setCode(const Options &o, CompilationOptions &result) {
   result.targetCpu = !o.targetCpu.empty() ? o.targetCpu
                      : result.cuda        ? "x86-64-v2"
                                           : "host";
@@ -391,6 +403,20 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     if (!message.empty())
       throw Failure{kUsage, "--ptxas: " + message, {}};
   }
+}
+
+CompilationOptions kerf::tool::compilationOptions(const Options &o) {
+  CompilationOptions result;
+  result.model = o.model;
+  setBindings(o, result);
+  setMachine(o, result);
+  setSearch(o, result.plan, result);
+  setGiven(o, result);
+  result.cuda = isForGpus(o, result.plan.machine);
+  setPrecision(o, result);
+  if (o.train)
+    setTraining(o, result);
+  setCode(o, result);
   result.dumpDir = o.dumpDir;
   result.state = stateOptions(o);
   if (o.train && !o.states.empty())

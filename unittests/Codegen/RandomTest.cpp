@@ -117,8 +117,7 @@ private:
   Value step() {
     builder.setInsertionPointToEnd(body);
     Value x = pick(3) ? values.back() : anyValue();
-    SmallVector<int64_t> shape(shapeOf(x));
-    int64_t rank = shape.size();
+    int64_t rank = shapeOf(x).size();
     int64_t dim = rank ? pick(rank) : 0;
     switch (pick(20)) {
     case 0:
@@ -141,136 +140,193 @@ private:
     case 5:
       return nn::SigmoidOp::create(builder, loc, x);
     case 6:
-    case 7: { // a broadcast operand
-      SmallVector<int64_t> other(shape.begin() + pick(rank + 1), shape.end());
-      for (int64_t &size : other)
-        if (!pick(3))
-          size = 1;
-      Value y = argument(other, element);
-      if (pick(2))
-        std::swap(x, y);
-      if (pick(2))
-        return nn::AddOp::create(builder, loc, x, y);
-      return nn::MulOp::create(builder, loc, x, y);
-    }
+    case 7:
+      return withBroadcast(x);
     case 8:
-    case 9: { // two values that exist
-      Value y = anyValue();
-      if (!nn::broadcastShapes(shape, shapeOf(y)))
-        return nullptr;
-      if (pick(2))
-        return nn::SubOp::create(builder, loc, x, y);
-      return nn::MaxOp::create(builder, loc, x, y);
+    case 9:
+      return withAnother(x);
+    case 10:
+      return chosen(x);
+    case 11:
+      return transposed(x);
+    case 12:
+      return reshaped(x, dim);
+    case 13:
+      return sliced(x);
+    case 14:
+      return padded(x, dim);
+    case 15:
+      return joined(x, dim);
+    case 16:
+      return gathered(x, dim);
+    case 17:
+      return softmax(x, dim);
+    case 18:
+      return normalized(x, dim);
+    default:
+      return reduced(x, dim);
     }
-    case 10: { // select by a comparison of inputs
-      Value a = argument(shape, element), c = argument({}, element);
-      Value less = nn::LessOp::create(builder, loc, a, c);
-      return nn::SelectOp::create(builder, loc, x.getType(), less, x, c);
-    }
-    case 11: { // transpose
-      if (rank < 2)
-        return nullptr;
-      SmallVector<int64_t> perm(rank);
-      std::iota(perm.begin(), perm.end(), 0);
-      std::shuffle(perm.begin(), perm.end(), random);
-      return nn::TransposeOp::create(builder, loc, x, perm);
-    }
-    case 12: { // reshape: merge two dimensions, or split one
-      SmallVector<int64_t> to(shape);
-      if (rank >= 2 && pick(2)) {
-        int64_t at = pick(rank - 1);
-        to[at] *= to[at + 1];
-        to.erase(to.begin() + at + 1);
-      } else if (rank && rank < 5) {
-        for (int64_t divisor : {2, 3, 5, 7, 4})
-          if (to[dim] % divisor == 0 && pick(2)) {
-            to[dim] /= divisor;
-            to.insert(to.begin() + dim + 1, divisor);
-            break;
-          }
-        if (to.size() == shape.size())
-          to.insert(to.begin() + dim, 1);
-      }
-      return nn::ReshapeOp::create(builder, loc,
-                                   RankedTensorType::get(to, element), x);
-    }
-    case 13: { // slice
-      if (!rank)
-        return nullptr;
-      SmallVector<int64_t> starts, lengths, strides;
-      for (int64_t size : shape) {
-        int64_t stride = pick(4) ? 1 : 2;
-        int64_t length = std::max<int64_t>(
-            1, (size - pick(std::min<int64_t>(size, 4))) / stride);
-        int64_t room = size - ((length - 1) * stride + 1),
-                start = pick(room + 1);
-        if (!pick(5)) {
-          start += (length - 1) * stride;
-          stride = -stride;
-        }
-        starts.push_back(start);
-        lengths.push_back(length);
-        strides.push_back(stride);
-      }
-      return nn::SliceOp::create(builder, loc, x, starts, lengths, strides);
-    }
-    case 14: { // pad
-      if (!rank)
-        return nullptr;
-      SmallVector<int64_t> low(rank), high(rank);
-      low[dim] = pick(4);
-      high[dim] = pick(20);
-      return nn::PadOp::create(builder, loc, x, low, high,
-                               builder.getFloatAttr(element, 0.5));
-    }
-    case 15: { // concat
-      if (!rank)
-        return nullptr;
-      SmallVector<int64_t> other(shape);
-      other[dim] = 1 + pick(20);
-      Value y = argument(other, element);
-      SmallVector<Value> parts = {x, y};
-      if (pick(2))
-        std::swap(parts[0], parts[1]);
-      return nn::ConcatOp::create(builder, loc, ValueRange(parts), dim);
-    }
-    case 16: { // gather
-      if (!rank)
-        return nullptr;
-      Value index = argument({1 + pick(12)}, builder.getI64Type());
-      ranges.push_back({index, shape[dim]});
-      return nn::GatherOp::create(builder, loc, x, index, dim);
-    }
-    case 17: {
-      if (!rank)
-        return nullptr;
-      if (pick(3) == 0)
-        return nn::LogSoftmaxOp::create(builder, loc, x, dim);
-      return nn::SoftmaxOp::create(builder, loc, x, dim);
-    }
-    case 18: {
-      if (!rank)
-        return nullptr;
-      SmallVector<int64_t> row(shape.begin() + dim, shape.end());
-      Value scale = argument(row, element), bias = argument(row, element);
-      if (pick(2))
-        return nn::LayerNormOp::create(builder, loc, x, scale, bias, dim,
-                                       APFloat(0.1));
-      return nn::RMSNormOp::create(builder, loc, x, scale, dim, APFloat(0.1));
-    }
-    default: {
-      if (!rank)
-        return nullptr;
-      SmallVector<int64_t> dims;
-      for (int64_t d = 0; d < rank; ++d)
-        if (d == dim || !pick(3))
-          dims.push_back(d);
-      auto kind = pick(2) ? nn::ReduceKind::Max : nn::ReduceKind::Min;
+  }
+
+  /// With an operand that repeats.
+  Value withBroadcast(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    SmallVector<int64_t> other(shape.begin() + pick(rank + 1), shape.end());
+    for (int64_t &size : other)
       if (!pick(3))
-        kind = nn::ReduceKind::Sum;
-      return nn::ReduceOp::create(builder, loc, x, kind, dims);
+        size = 1;
+    Value y = argument(other, element);
+    if (pick(2))
+      std::swap(x, y);
+    if (pick(2))
+      return nn::AddOp::create(builder, loc, x, y);
+    return nn::MulOp::create(builder, loc, x, y);
+  }
+
+  /// With a value that exists.
+  Value withAnother(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    Value y = anyValue();
+    if (!nn::broadcastShapes(shape, shapeOf(y)))
+      return nullptr;
+    if (pick(2))
+      return nn::SubOp::create(builder, loc, x, y);
+    return nn::MaxOp::create(builder, loc, x, y);
+  }
+
+  /// A select by a comparison of inputs.
+  Value chosen(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    Value a = argument(shape, element), c = argument({}, element);
+    Value less = nn::LessOp::create(builder, loc, a, c);
+    return nn::SelectOp::create(builder, loc, x.getType(), less, x, c);
+  }
+
+  Value transposed(Value x) {
+    int64_t rank = shapeOf(x).size();
+    if (rank < 2)
+      return nullptr;
+    SmallVector<int64_t> perm(rank);
+    std::iota(perm.begin(), perm.end(), 0);
+    std::shuffle(perm.begin(), perm.end(), random);
+    return nn::TransposeOp::create(builder, loc, x, perm);
+  }
+
+  /// Two dimensions merged, or one split.
+  Value reshaped(Value x, int64_t dim) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    SmallVector<int64_t> to(shape);
+    if (rank >= 2 && pick(2)) {
+      int64_t at = pick(rank - 1);
+      to[at] *= to[at + 1];
+      to.erase(to.begin() + at + 1);
+    } else if (rank && rank < 5) {
+      for (int64_t divisor : {2, 3, 5, 7, 4})
+        if (to[dim] % divisor == 0 && pick(2)) {
+          to[dim] /= divisor;
+          to.insert(to.begin() + dim + 1, divisor);
+          break;
+        }
+      if (to.size() == shape.size())
+        to.insert(to.begin() + dim, 1);
     }
+    return nn::ReshapeOp::create(builder, loc,
+                                 RankedTensorType::get(to, element), x);
+  }
+
+  Value sliced(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    if (!rank)
+      return nullptr;
+    SmallVector<int64_t> starts, lengths, strides;
+    for (int64_t size : shape) {
+      int64_t stride = pick(4) ? 1 : 2;
+      int64_t length = std::max<int64_t>(
+          1, (size - pick(std::min<int64_t>(size, 4))) / stride);
+      int64_t room = size - ((length - 1) * stride + 1), start = pick(room + 1);
+      if (!pick(5)) {
+        start += (length - 1) * stride;
+        stride = -stride;
+      }
+      starts.push_back(start);
+      lengths.push_back(length);
+      strides.push_back(stride);
     }
+    return nn::SliceOp::create(builder, loc, x, starts, lengths, strides);
+  }
+
+  Value padded(Value x, int64_t dim) {
+    int64_t rank = shapeOf(x).size();
+    if (!rank)
+      return nullptr;
+    SmallVector<int64_t> low(rank), high(rank);
+    low[dim] = pick(4);
+    high[dim] = pick(20);
+    return nn::PadOp::create(builder, loc, x, low, high,
+                             builder.getFloatAttr(element, 0.5));
+  }
+
+  Value joined(Value x, int64_t dim) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    if (!rank)
+      return nullptr;
+    SmallVector<int64_t> other(shape);
+    other[dim] = 1 + pick(20);
+    Value y = argument(other, element);
+    SmallVector<Value> parts = {x, y};
+    if (pick(2))
+      std::swap(parts[0], parts[1]);
+    return nn::ConcatOp::create(builder, loc, ValueRange(parts), dim);
+  }
+
+  Value gathered(Value x, int64_t dim) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    if (!rank)
+      return nullptr;
+    Value index = argument({1 + pick(12)}, builder.getI64Type());
+    ranges.push_back({index, shape[dim]});
+    return nn::GatherOp::create(builder, loc, x, index, dim);
+  }
+
+  Value softmax(Value x, int64_t dim) {
+    int64_t rank = shapeOf(x).size();
+    if (!rank)
+      return nullptr;
+    if (pick(3) == 0)
+      return nn::LogSoftmaxOp::create(builder, loc, x, dim);
+    return nn::SoftmaxOp::create(builder, loc, x, dim);
+  }
+
+  Value normalized(Value x, int64_t dim) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    int64_t rank = shape.size();
+    if (!rank)
+      return nullptr;
+    SmallVector<int64_t> row(shape.begin() + dim, shape.end());
+    Value scale = argument(row, element), bias = argument(row, element);
+    if (pick(2))
+      return nn::LayerNormOp::create(builder, loc, x, scale, bias, dim,
+                                     APFloat(0.1));
+    return nn::RMSNormOp::create(builder, loc, x, scale, dim, APFloat(0.1));
+  }
+
+  Value reduced(Value x, int64_t dim) {
+    int64_t rank = shapeOf(x).size();
+    if (!rank)
+      return nullptr;
+    SmallVector<int64_t> dims;
+    for (int64_t d = 0; d < rank; ++d)
+      if (d == dim || !pick(3))
+        dims.push_back(d);
+    auto kind = pick(2) ? nn::ReduceKind::Max : nn::ReduceKind::Min;
+    if (!pick(3))
+      kind = nn::ReduceKind::Sum;
+    return nn::ReduceOp::create(builder, loc, x, kind, dims);
   }
 
   void finish() {

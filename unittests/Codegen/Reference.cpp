@@ -91,9 +91,8 @@ static double shiftLeft(double x, double y, IntegerType type) {
   return nearest == modulus / 2 ? -nearest : nearest;
 }
 
-static double applyElementwise(Operation *op, const std::vector<double> &v) {
-  double x = v[0], y = v.size() > 1 ? v[1] : 0;
-  bool isInteger = isa<IntegerType>(elementType(op->getOperand(0)));
+/// Functions of one number; none for other ops.
+static std::optional<double> applyFunction(Operation *op, double x) {
   if (isa<nn::NegOp>(op))
     return -x;
   if (isa<nn::AbsOp>(op))
@@ -150,29 +149,32 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::nearbyint(x);
   if (isa<nn::ReluOp>(op))
     return std::isnan(x) ? x : std::max(x, 0.0);
-  bool isBool = elementType(op->getOperand(0)).isInteger(1);
-  if (isa<nn::NotOp>(op))
-    return isBool ? x == 0 : double(~int64_t(x));
-  if (auto gelu = dyn_cast<nn::GeluOp>(op))
-    return gelu.getTanh() ? x / 2 *
-                                (1 + std::tanh(std::sqrt(2 / M_PI) *
-                                               (x + 0.044715 * x * x * x)))
-                          : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-  if (auto slope = dyn_cast<nn::GeluGradientOp>(op)) {
-    double scale = slope.getTanh() ? std::sqrt(2 / M_PI) : 1 / std::sqrt(2.0);
-    double cubic = slope.getTanh() ? 0.044715 : 0;
-    double u = scale * (y + cubic * y * y * y);
-    double du = scale * (1 + 3 * cubic * y * y);
-    double bell = slope.getTanh() ? 1 / (std::cosh(u) * std::cosh(u))
-                                  : 2 / std::sqrt(M_PI) * std::exp(-u * u);
-    double f = slope.getTanh() ? std::tanh(u) : std::erf(u);
-    return x * ((1 + f) / 2 + y / 2 * bell * du);
-  }
-  if (isa<nn::IsNaNOp>(op))
-    return std::isnan(x);
-  if (isa<nn::CastOp>(op))
-    return castTo(x, elementType(op->getOperand(0)),
-                  elementType(op->getResult(0)));
+  return std::nullopt;
+}
+
+static double applyGelu(nn::GeluOp gelu, double x) {
+  return gelu.getTanh() ? x / 2 *
+                              (1 + std::tanh(std::sqrt(2 / M_PI) *
+                                             (x + 0.044715 * x * x * x)))
+                        : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+}
+
+/// The slope at y, times x.
+static double applyGeluGradient(nn::GeluGradientOp slope, double x, double y) {
+  double scale = slope.getTanh() ? std::sqrt(2 / M_PI) : 1 / std::sqrt(2.0);
+  double cubic = slope.getTanh() ? 0.044715 : 0;
+  double u = scale * (y + cubic * y * y * y);
+  double du = scale * (1 + 3 * cubic * y * y);
+  double bell = slope.getTanh() ? 1 / (std::cosh(u) * std::cosh(u))
+                                : 2 / std::sqrt(M_PI) * std::exp(-u * u);
+  double f = slope.getTanh() ? std::tanh(u) : std::erf(u);
+  return x * ((1 + f) / 2 + y / 2 * bell * du);
+}
+
+/// Operations on two numbers; none for other ops.
+static std::optional<double> applyTwo(Operation *op, double x, double y) {
+  Type element = elementType(op->getOperand(0));
+  bool isInteger = isa<IntegerType>(element), isBool = element.isInteger(1);
   if (isa<nn::AddOp>(op))
     return x + y;
   if (isa<nn::SubOp>(op))
@@ -198,7 +200,7 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
   if (isa<nn::XorOp>(op))
     return isBool ? (x != 0) != (y != 0) : double(int64_t(x) ^ int64_t(y));
   if (isa<nn::ShiftLeftOp>(op))
-    return shiftLeft(x, y, cast<IntegerType>(elementType(op->getOperand(0))));
+    return shiftLeft(x, y, cast<IntegerType>(element));
   if (isa<nn::ShiftRightOp>(op))
     return y < 0 || y >= 64 ? x < 0 ? -1 : 0 : std::floor(x / std::pow(2, y));
   if (isa<nn::EqualOp>(op))
@@ -207,6 +209,27 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return x < y;
   if (isa<nn::LessEqualOp>(op))
     return x <= y;
+  return std::nullopt;
+}
+
+static double applyElementwise(Operation *op, const std::vector<double> &v) {
+  double x = v[0], y = v.size() > 1 ? v[1] : 0;
+  if (std::optional<double> result = applyFunction(op, x))
+    return *result;
+  if (std::optional<double> result = applyTwo(op, x, y))
+    return *result;
+  bool isBool = elementType(op->getOperand(0)).isInteger(1);
+  if (isa<nn::NotOp>(op))
+    return isBool ? x == 0 : double(~int64_t(x));
+  if (auto gelu = dyn_cast<nn::GeluOp>(op))
+    return applyGelu(gelu, x);
+  if (auto slope = dyn_cast<nn::GeluGradientOp>(op))
+    return applyGeluGradient(slope, x, y);
+  if (isa<nn::IsNaNOp>(op))
+    return std::isnan(x);
+  if (isa<nn::CastOp>(op))
+    return castTo(x, elementType(op->getOperand(0)),
+                  elementType(op->getResult(0)));
   if (isa<nn::SelectOp>(op))
     return x != 0 ? v[1] : v[2];
   if (auto norm = dyn_cast<nn::BatchNormOp>(op))

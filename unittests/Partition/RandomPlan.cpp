@@ -226,29 +226,20 @@ struct Planner {
     setResultShardings(op, results);
   }
 
-  void planOp(Operation *op) {
-    MLIRContext *context = op->getContext();
-    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-      Layout layout = layouts[accumulate.getX()];
-      layouts[accumulate.getResult()] = withoutTime(layout);
-      return setLayouts(op, {attr(context, layout)},
-                        {attr(context, withoutTime(layout))});
-    }
-    if (auto assign = dyn_cast<AssignOp>(op)) {
-      ShardingAttr stored = attr(context, layouts[assign.getSource()]);
-      return setLayouts(op, {stored, stored}, {});
-    }
-    ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
-    SmallVector<AxisList> factorAxes(rule.factors.size());
-    std::optional<unsigned> batch;
-    if (auto found = opBatch.find(op); found != opBatch.end()) {
-      batch = found->second;
-      factorAxes[*batch].push_back(wholeAxis(mesh, *timeAxis()));
-    }
-
-    // Operands that stay partial.
-    AxisList kept;
+  /// How an op with a rule is cut.
+  struct Cut {
+    ShardingRule rule;
+    SmallVector<AxisList> factorAxes;
+    SmallVector<int64_t> sizes;    ///< of each factor, on a device
+    std::optional<unsigned> batch; ///< the factor that is cut in time
+    AxisList kept;                 ///< operands stay partial over these
     SmallVector<unsigned> keptBy;
+    std::optional<ReductionKind> reduction;
+  };
+
+  /// Chooses operands that stay partial.
+  void keepPartial(Operation *op, Cut &cut) {
+    auto &[rule, factorAxes, sizes, batch, kept, keptBy, reduction] = cut;
     bool overTime = opPartial.count(op);
     if (overTime) {
       keptBy = opPartial[op];
@@ -270,8 +261,12 @@ struct Planner {
         break;
       }
     }
+    if (!kept.empty())
+      reduction = ReductionKind::Sum;
+  }
 
-    // Where each factor may be cut at all.
+  /// The factors that may be cut at all: each outermost in every dimension.
+  static std::vector<unsigned> openFactors(const ShardingRule &rule) {
     std::vector<unsigned> open;
     for (unsigned factor = 0; factor < rule.factors.size(); ++factor) {
       bool major = true, seen = false;
@@ -290,12 +285,16 @@ struct Planner {
       if (seen && major && rule.factors[factor].kind != FactorKind::Replicated)
         open.push_back(factor);
     }
+    return open;
+  }
+
+  /// Gives the digits of the mesh to factors.
+  void cutFactors(Operation *op, Cut &cut) {
+    auto &[rule, factorAxes, sizes, batch, kept, keptBy, reduction] = cut;
+    std::vector<unsigned> open = openFactors(rule);
     bool uniform = true;
     if (auto source = dyn_cast<SourceOpInterface>(op))
       uniform = source.isParameter() || source.isUniform();
-    std::optional<ReductionKind> reduction;
-    if (!kept.empty())
-      reduction = ReductionKind::Sum;
     for (const AxisRef &digit : digits()) {
       if (open.empty() || clashes(digit, kept) || !uniform ||
           !chance(random, 75))
@@ -314,41 +313,64 @@ struct Planner {
       }
       factorAxes[factor] = axes;
     }
-
-    SmallVector<int64_t> sizes;
     for (auto [number, info] : llvm::enumerate(rule.factors)) {
       int64_t min = dist::localSize(info.size, numShards(factorAxes[number]));
       sizes.push_back(
           batch == number || info.mustDivide ? min : anyBlock(info.size, min));
     }
-    auto layoutOf = [&](const TensorFactors &tensor) {
-      Layout layout(tensor.size());
-      for (auto [dim, factors] : llvm::enumerate(tensor)) {
-        if (factors.empty())
-          continue;
-        int64_t minor = 1;
-        for (unsigned factor : ArrayRef<unsigned>(factors).drop_front())
-          minor *= rule.factors[factor].size;
-        layout.dims[dim] = factorAxes[factors[0]];
-        layout.setBlock(dim, rule.factors[factors[0]].size * minor,
-                        sizes[factors[0]] * minor);
-      }
-      return layout;
-    };
+  }
+
+  static Layout layoutOf(const TensorFactors &tensor, const Cut &cut) {
+    const ShardingRule &rule = cut.rule;
+    Layout layout(tensor.size());
+    for (auto [dim, factors] : llvm::enumerate(tensor)) {
+      if (factors.empty())
+        continue;
+      int64_t minor = 1;
+      for (unsigned factor : ArrayRef<unsigned>(factors).drop_front())
+        minor *= rule.factors[factor].size;
+      layout.dims[dim] = cut.factorAxes[factors[0]];
+      layout.setBlock(dim, rule.factors[factors[0]].size * minor,
+                      cut.sizes[factors[0]] * minor);
+    }
+    return layout;
+  }
+
+  void planOp(Operation *op) {
+    MLIRContext *context = op->getContext();
+    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      Layout layout = layouts[accumulate.getX()];
+      layouts[accumulate.getResult()] = withoutTime(layout);
+      return setLayouts(op, {attr(context, layout)},
+                        {attr(context, withoutTime(layout))});
+    }
+    if (auto assign = dyn_cast<AssignOp>(op)) {
+      ShardingAttr stored = attr(context, layouts[assign.getSource()]);
+      return setLayouts(op, {stored, stored}, {});
+    }
+    Cut cut;
+    cut.rule = cast<ShardingRuleInterface>(op).getShardingRule();
+    cut.factorAxes.resize(cut.rule.factors.size());
+    if (auto found = opBatch.find(op); found != opBatch.end()) {
+      cut.batch = found->second;
+      cut.factorAxes[*cut.batch].push_back(wholeAxis(mesh, *timeAxis()));
+    }
+    keepPartial(op, cut);
+    cutFactors(op, cut);
     SmallVector<ShardingAttr> operands, results;
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-      Layout layout = layoutOf(rule.operands[i]);
-      if (llvm::is_contained(keptBy, i))
-        layout.partial = kept;
+      Layout layout = layoutOf(cut.rule.operands[i], cut);
+      if (llvm::is_contained(cut.keptBy, i))
+        layout.partial = cut.kept;
       operands.push_back(attr(context, layout));
     }
     for (unsigned i = 0; i < op->getNumResults(); ++i) {
-      Layout layout = layoutOf(rule.results[i]);
-      for (auto [number, factor] : llvm::enumerate(rule.factors))
+      Layout layout = layoutOf(cut.rule.results[i], cut);
+      for (auto [number, factor] : llvm::enumerate(cut.rule.factors))
         if (factor.kind == FactorKind::Reduction)
-          layout.partial.append(factorAxes[number]);
-      layout.partial.append(kept);
-      layout.reduction = reduction.value_or(ReductionKind::Sum);
+          layout.partial.append(cut.factorAxes[number]);
+      layout.partial.append(cut.kept);
+      layout.reduction = cut.reduction.value_or(ReductionKind::Sum);
       layout.canonicalize();
       layouts[op->getResult(i)] = layout;
       results.push_back(attr(context, layout));

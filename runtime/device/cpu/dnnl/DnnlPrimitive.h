@@ -246,6 +246,12 @@ private:
   bool spreadRows(dnnl_memory_desc_t &weights) const;
   void flattenBatch(Shape &batch, int64_t &m) const;
   bool buildConv();
+  struct ConvTensors;
+  bool buildForwardConv(const ConvTensors &tensors);
+  bool buildConvGradient(const ConvTensors &tensors);
+  DnnlHandle<dnnl_primitive_desc_t>
+  describeForwardConv(const ConvTensors &tensors,
+                      const dnnl_memory_desc_t &yDesc);
   /// Whether a convolution is faster on copies with channels in blocks.
   bool conflictsInCache(const View &x, const View &y) const;
   bool buildPool();

@@ -59,48 +59,66 @@ bool DnnlCall::conflictsInCache(const View &x, const View &y) const {
 }
 
 // The image, the weights and the result of a convolution; gradients have the
-// same three tensors in other roles. Weights have the layout that oneDNN
-// prefers, and are reordered from (gradients: to) the plain one.
-bool DnnlCall::buildConv() {
-  bool forInput = desc.kind == LibraryDesc::ConvInputGradient,
-       forWeights = desc.kind == LibraryDesc::ConvWeightGradient;
-  const Operand &xOperand = forInput ? desc.dst : desc.lhs;
-  const Operand &yOperand = forInput || forWeights ? desc.rhs : desc.dst;
-  const Operand &wOperand = forInput     ? desc.lhs
-                            : forWeights ? desc.dst
-                                         : desc.rhs;
-  kerf_dtype_t xType = forInput ? desc.dstDtype : desc.dtype;
-  kerf_dtype_t yType = forInput || forWeights ? desc.dtype : desc.dstDtype;
-  Shape yDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
-  View x = channelsFirst(
-      viewOf(xOperand, windowDims(desc.batch[0], desc.in, desc.inChannels)));
-  View y = channelsFirst(viewOf(yOperand, yDims));
-  Shape weightDims = {desc.outChannels, desc.inChannels / desc.groups};
-  weightDims.insert(weightDims.end(), desc.kernel.begin(), desc.kernel.end());
-  View weights = viewOf(wOperand, weightDims);
-  if (desc.groups > 1) { // [groups, out/groups, in/groups, kernel..]
-    int64_t perGroup = desc.outChannels / desc.groups;
-    weights.dims[0] = perGroup;
-    weights.dims.insert(weights.dims.begin(), desc.groups);
-    weights.strides.insert(weights.strides.begin(),
-                           weights.strides[0] * perGroup);
+// same three tensors in other roles.
+struct DnnlCall::ConvTensors {
+  explicit ConvTensors(const LibraryDesc &desc)
+      : forInput(desc.kind == LibraryDesc::ConvInputGradient),
+        forWeights(desc.kind == LibraryDesc::ConvWeightGradient),
+        xOperand(forInput ? desc.dst : desc.lhs),
+        yOperand(forInput || forWeights ? desc.rhs : desc.dst),
+        wOperand(forInput     ? desc.lhs
+                 : forWeights ? desc.dst
+                              : desc.rhs),
+        xType(forInput ? desc.dstDtype : desc.dtype),
+        yType(forInput || forWeights ? desc.dtype : desc.dstDtype),
+        wType(forWeights ? desc.dstDtype : desc.dtype),
+        yDims(windowDims(desc.batch[0], desc.out, desc.outChannels)),
+        x(channelsFirst(viewOf(
+            xOperand, windowDims(desc.batch[0], desc.in, desc.inChannels)))),
+        y(channelsFirst(viewOf(yOperand, yDims))),
+        dilates(minusOne(desc.dilations)) {
+    Shape dims = {desc.outChannels, desc.inChannels / desc.groups};
+    dims.insert(dims.end(), desc.kernel.begin(), desc.kernel.end());
+    weights = viewOf(wOperand, dims);
+    if (desc.groups > 1) { // [groups, out/groups, in/groups, kernel..]
+      int64_t perGroup = desc.outChannels / desc.groups;
+      weights.dims[0] = perGroup;
+      weights.dims.insert(weights.dims.begin(), desc.groups);
+      weights.strides.insert(weights.strides.begin(),
+                             weights.strides[0] * perGroup);
+    }
   }
-  if (numElements(yDims) == 0)
+  /// Any layout: weights are reordered from (gradients: to) the plain one.
+  dnnl_memory_desc_t anyWeights() const { return anyDesc(weights.dims, wType); }
+
+  bool forInput, forWeights;
+  const Operand &xOperand, &yOperand, &wOperand;
+  kerf_dtype_t xType, yType, wType;
+  Shape yDims;
+  View x, y, weights;
+  Shape dilates; ///< as oneDNN counts: less by 1
+};
+
+bool DnnlCall::buildConv() {
+  ConvTensors t(desc);
+  if (numElements(t.yDims) == 0)
     return true;
-  auto viewOfPostOp = [&](const Operand &o) {
-    return channelsFirst(viewOf(o, yDims));
-  };
-  if ((forInput || forWeights) && !desc.postOps.empty())
+  if (!t.forInput && !t.forWeights)
+    return buildForwardConv(t);
+  if (!desc.postOps.empty())
     throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
-  std::vector<PostOp> mainOps = fusedOps(y, viewOfPostOp);
+  return buildConvGradient(t);
+}
+
+bool DnnlCall::buildForwardConv(const ConvTensors &t) {
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, t.yDims));
+  };
+  std::vector<PostOp> mainOps = fusedOps(t.y, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
   auto attr = mainAttributes(mainOps, viewOfPostOp, binaries);
-  const Dnnl &dnnl = Dnnl::get();
-  dnnl_memory_desc_t xDesc = descOf(x, xType), yDesc = descOf(y, yType);
-  dnnl_memory_desc_t plainWeights =
-      descOf(weights, forWeights ? desc.dstDtype : desc.dtype);
-  dnnl_memory_desc_t weightDesc =
-      anyDesc(weights.dims, forWeights ? desc.dstDtype : desc.dtype);
+  dnnl_memory_desc_t xDesc = descOf(t.x, t.xType), yDesc = descOf(t.y, t.yType),
+                     weightDesc = t.anyWeights();
   bool hasBias = desc.bias.kind != Operand::None;
   View bias;
   dnnl_memory_desc_t biasDesc;
@@ -108,103 +126,120 @@ bool DnnlCall::buildConv() {
     bias = viewOf(desc.bias, {desc.outChannels});
     biasDesc = descOf(bias, desc.dstDtype);
   }
-  Shape dilates = minusOne(desc.dilations);
+  bool hasOnlyFunctions =
+      std::all_of(mainOps.begin(), mainOps.end(), [](const PostOp &post) {
+        return post.operand.kind == Operand::None && post.kind != "sum";
+      });
+  blocked = hasOnlyFunctions && conflictsInCache(t.x, t.y);
+  dnnl_memory_desc_t mainX = blocked ? blockedDesc(t.x) : xDesc,
+                     mainY = blocked ? blockedDesc(t.y) : yDesc;
   dnnl_convolution_desc_t op;
-  if (!forInput && !forWeights) {
-    bool hasOnlyFunctions =
-        std::all_of(mainOps.begin(), mainOps.end(), [](const PostOp &post) {
-          return post.operand.kind == Operand::None && post.kind != "sum";
-        });
-    blocked = hasOnlyFunctions && conflictsInCache(x, y);
-    dnnl_memory_desc_t mainX = blocked ? blockedDesc(x) : xDesc,
-                       mainY = blocked ? blockedDesc(y) : yDesc;
-    Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
-                    &op, dnnl_forward_inference, dnnl_convolution_direct,
-                    &mainX, &weightDesc, hasBias ? &biasDesc : nullptr, &mainY,
-                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
-                    desc.padsHigh.data()),
-                "this convolution");
-    if (!create(&op, attr.get()))
-      return false;
-    mainOp = op;
-    terms = static_cast<double>(desc.inChannels / desc.groups) *
-            static_cast<double>(numElements(desc.kernel));
-    dnnl_memory_t packedX =
-        blocked ? addReorder(xDesc, mainX, xOperand, x, true) : nullptr;
-    addMainWithWeights(wOperand, weights);
-    if (blocked)
-      steps.back().args.push_back({DNNL_ARG_SRC, packedX});
-    else
-      bind(DNNL_ARG_SRC, xOperand, x, xType);
-    watchedLhs = watch(xOperand, x, xType);
-    if (hasBias) {
-      bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
-      watchedBias = watch(desc.bias, bias, desc.dstDtype);
-    }
-    if (!blocked) {
-      bind(DNNL_ARG_DST, yOperand, y, yType);
-      finish(binaries, y, viewOfPostOp);
-      return true;
-    }
-    dnnl_memory_t packedY = scratchMemory(mainY);
-    steps.back().args.push_back({DNNL_ARG_DST, packedY});
-    addScratchpad();
-    addReorder(mainY, yDesc, yOperand, y, false);
-    steps.back().args.push_back({DNNL_ARG_FROM, packedY});
-    watchPostOps(y, viewOfPostOp);
-    addTail(desc.dst, y, viewOfPostOp);
+  Dnnl::check(Dnnl::get().dnnl_dilated_convolution_forward_desc_init(
+                  &op, dnnl_forward_inference, dnnl_convolution_direct, &mainX,
+                  &weightDesc, hasBias ? &biasDesc : nullptr, &mainY,
+                  desc.strides.data(), t.dilates.data(), desc.padsLow.data(),
+                  desc.padsHigh.data()),
+              "this convolution");
+  if (!create(&op, attr.get()))
+    return false;
+  mainOp = op;
+  terms = static_cast<double>(desc.inChannels / desc.groups) *
+          static_cast<double>(numElements(desc.kernel));
+  dnnl_memory_t packedX =
+      blocked ? addReorder(xDesc, mainX, t.xOperand, t.x, true) : nullptr;
+  addMainWithWeights(t.wOperand, t.weights);
+  if (blocked)
+    steps.back().args.push_back({DNNL_ARG_SRC, packedX});
+  else
+    bind(DNNL_ARG_SRC, t.xOperand, t.x, t.xType);
+  watchedLhs = watch(t.xOperand, t.x, t.xType);
+  if (hasBias) {
+    bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+    watchedBias = watch(desc.bias, bias, desc.dstDtype);
+  }
+  if (!blocked) {
+    bind(DNNL_ARG_DST, t.yOperand, t.y, t.yType);
+    finish(binaries, t.y, viewOfPostOp);
     return true;
   }
-  // oneDNN needs the descriptor of the forward convolution first.
-  dnnl_memory_desc_t forwardX = descOf(x, desc.dtype),
-                     forwardW = anyDesc(weights.dims, desc.dtype);
-  dnnl_convolution_desc_t forwardOp;
+  dnnl_memory_t packedY = scratchMemory(mainY);
+  steps.back().args.push_back({DNNL_ARG_DST, packedY});
+  addScratchpad();
+  addReorder(mainY, yDesc, t.yOperand, t.y, false);
+  steps.back().args.push_back({DNNL_ARG_FROM, packedY});
+  watchPostOps(t.y, viewOfPostOp);
+  addTail(desc.dst, t.y, viewOfPostOp);
+  return true;
+}
+
+// oneDNN needs the descriptor of the forward convolution for a gradient.
+DnnlHandle<dnnl_primitive_desc_t>
+DnnlCall::describeForwardConv(const ConvTensors &t,
+                              const dnnl_memory_desc_t &yDesc) {
+  const Dnnl &dnnl = Dnnl::get();
+  dnnl_memory_desc_t xDesc = descOf(t.x, desc.dtype),
+                     weightDesc = anyDesc(t.weights.dims, desc.dtype);
+  dnnl_convolution_desc_t op;
   Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
-                  &forwardOp, dnnl_forward_training, dnnl_convolution_direct,
-                  &forwardX, &forwardW, nullptr, &yDesc, desc.strides.data(),
-                  dilates.data(), desc.padsLow.data(), desc.padsHigh.data()),
+                  &op, dnnl_forward_training, dnnl_convolution_direct, &xDesc,
+                  &weightDesc, nullptr, &yDesc, desc.strides.data(),
+                  t.dilates.data(), desc.padsLow.data(), desc.padsHigh.data()),
               "this convolution");
-  dnnl_primitive_desc_t rawForward = nullptr;
-  Dnnl::check(dnnl.dnnl_primitive_desc_create(&rawForward, &forwardOp, nullptr,
+  dnnl_primitive_desc_t raw = nullptr;
+  Dnnl::check(dnnl.dnnl_primitive_desc_create(&raw, &op, nullptr,
                                               context.engine.get(), nullptr),
               "this convolution");
-  DnnlHandle<dnnl_primitive_desc_t> forward(rawForward,
-                                            dnnl.dnnl_primitive_desc_destroy);
-  if (forInput)
+  return {raw, dnnl.dnnl_primitive_desc_destroy};
+}
+
+bool DnnlCall::buildConvGradient(const ConvTensors &t) {
+  const Dnnl &dnnl = Dnnl::get();
+  std::vector<BinaryPostOp> binaries;
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, t.yDims));
+  };
+  std::vector<PostOp> mainOps = fusedOps(t.y, viewOfPostOp);
+  auto attr = mainAttributes(mainOps, viewOfPostOp, binaries);
+  dnnl_memory_desc_t xDesc = descOf(t.x, t.xType), yDesc = descOf(t.y, t.yType),
+                     weightDesc = t.anyWeights();
+  DnnlHandle<dnnl_primitive_desc_t> forward = describeForwardConv(t, yDesc);
+  dnnl_convolution_desc_t op;
+  if (t.forInput)
     Dnnl::check(dnnl.dnnl_dilated_convolution_backward_data_desc_init(
                     &op, dnnl_convolution_direct, &xDesc, &weightDesc, &yDesc,
-                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
+                    desc.strides.data(), t.dilates.data(), desc.padsLow.data(),
                     desc.padsHigh.data()),
                 "this convolution gradient");
   else
     Dnnl::check(dnnl.dnnl_dilated_convolution_backward_weights_desc_init(
                     &op, dnnl_convolution_direct, &xDesc, &weightDesc, nullptr,
-                    &yDesc, desc.strides.data(), dilates.data(),
+                    &yDesc, desc.strides.data(), t.dilates.data(),
                     desc.padsLow.data(), desc.padsHigh.data()),
                 "this convolution gradient");
   if (!create(&op, attr.get(), forward.get()))
     return false;
-  if (forInput) {
-    addMainWithWeights(wOperand, weights);
-    bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
-    bind(DNNL_ARG_DIFF_SRC, xOperand, x, xType);
+  if (t.forInput) {
+    addMainWithWeights(t.wOperand, t.weights);
+    bind(DNNL_ARG_DIFF_DST, t.yOperand, t.y, t.yType);
+    bind(DNNL_ARG_DIFF_SRC, t.xOperand, t.x, t.xType);
     addScratchpad();
     return true;
   }
   addMain();
-  bind(DNNL_ARG_SRC, xOperand, x, xType);
-  bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
-  dnnl_memory_desc_t wanted = *dnnl.dnnl_primitive_desc_query_md(
-      primitiveDesc.get(), dnnl_query_diff_weights_md, 0);
-  if (dnnl.dnnl_memory_desc_equal(&plainWeights, &wanted)) {
-    bind(DNNL_ARG_DIFF_WEIGHTS, wOperand, weights, desc.dstDtype);
+  bind(DNNL_ARG_SRC, t.xOperand, t.x, t.xType);
+  bind(DNNL_ARG_DIFF_DST, t.yOperand, t.y, t.yType);
+  dnnl_memory_desc_t plain = descOf(t.weights, t.wType),
+                     wanted = *dnnl.dnnl_primitive_desc_query_md(
+                         primitiveDesc.get(), dnnl_query_diff_weights_md, 0);
+  if (dnnl.dnnl_memory_desc_equal(&plain, &wanted)) {
+    bind(DNNL_ARG_DIFF_WEIGHTS, t.wOperand, t.weights, t.wType);
     addScratchpad();
     return true;
   }
   dnnl_memory_t packed = scratchMemory(wanted);
   steps.back().args.push_back({DNNL_ARG_DIFF_WEIGHTS, packed});
   addScratchpad();
-  addReorder(wanted, plainWeights, wOperand, weights, false);
+  addReorder(wanted, plain, t.wOperand, t.weights, false);
   steps.back().args.push_back({DNNL_ARG_FROM, packed});
   return true;
 }

@@ -67,10 +67,9 @@ LtMatrix matrixOf(int64_t rows, int64_t cols, int64_t sr, int64_t sc,
 struct Batch {
   int64_t count, lhs, rhs, dst, added;
 };
-} // namespace
 
-MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
-  MatmulPlan plan;
+/// The post-ops as one epilogue of cuBLASLt, which has its steps in one order.
+void takePostOps(const LibraryDesc &desc, MatmulPlan &plan) {
   size_t i = 0;
   const auto &ops = desc.postOps;
   plan.bias = desc.bias.kind != Operand::None;
@@ -100,21 +99,51 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
   }
   if (i != ops.size())
     refuse("post-op " + ops[i].kind + " is none of its epilogues");
+}
 
-  auto with = [&](int64_t x, int64_t y) {
+/// The product as strides, while its batch dimensions are merged.
+class Product {
+public:
+  Product(const LibraryDesc &desc, const MatmulPlan &plan);
+  /// Batches that share rhs become more rows of one product.
+  void mergeIntoRows();
+  /// The matrices of one product, in the order that cuBLASLt wants.
+  void setMatrices(MatmulPlan &plan) const;
+  /// The largest batch is cuBLASLt's, others are loops.
+  void setBatches(MatmulPlan &plan);
+
+private:
+  Shape dimsOf(int64_t rows, int64_t columns) const {
     Shape dims = desc.batch;
-    dims.push_back(x);
-    dims.push_back(y);
+    dims.push_back(rows);
+    dims.push_back(columns);
     return dims;
-  };
-  Shape lhs = stridesOf(desc.lhs, with(desc.m, desc.k)),
-        rhs = stridesOf(desc.rhs, with(desc.k, desc.n)),
-        dst = stridesOf(desc.dst, with(desc.m, desc.n));
+  }
+  void mergeBatches();
+
+  const LibraryDesc &desc;
+  size_t dims; ///< of the batch; rows are dimension `dims` of strides
+  Shape lhs, rhs, dst, added; ///< strides
+  int64_t m, lhsRow, dstRow, addedRow;
+  std::vector<Batch> batches; ///< outermost first
+};
+
+Product::Product(const LibraryDesc &desc, const MatmulPlan &plan)
+    : desc(desc), dims(desc.batch.size()),
+      lhs(stridesOf(desc.lhs, dimsOf(desc.m, desc.k))),
+      rhs(stridesOf(desc.rhs, dimsOf(desc.k, desc.n))),
+      dst(stridesOf(desc.dst, dimsOf(desc.m, desc.n))), m(desc.m) {
   const Operand *side = plan.added ? plan.added : plan.aux;
-  Shape added = side ? stridesOf(*side, with(desc.m, desc.n)) : dst;
-  size_t dims = desc.batch.size();
-  int64_t m = desc.m;
-  std::vector<Batch> batches;
+  added = side ? stridesOf(*side, dimsOf(desc.m, desc.n)) : dst;
+  lhsRow = lhs[dims];
+  dstRow = dst[dims];
+  addedRow = added[dims];
+  mergeBatches();
+}
+
+/// Neighbouring batch dimensions become one where one stride describes both for
+/// every tensor.
+void Product::mergeBatches() {
   for (size_t d = 0; d < dims; ++d) {
     Batch next{desc.batch[d], lhs[d], rhs[d], dst[d], added[d]};
     if (next.count == 1)
@@ -133,8 +162,9 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
     }
     batches.push_back(next);
   }
-  int64_t lhsRow = lhs[dims], dstRow = dst[dims], addedRow = added[dims];
-  // The same rhs for all: more rows.
+}
+
+void Product::mergeIntoRows() {
   while (!batches.empty()) {
     const Batch &last = batches.back();
     if (m == 1) { // rows are then as far apart as the batches
@@ -159,9 +189,11 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
     dstRow = dst[dims];
     addedRow = added[dims];
   }
+}
+
+void Product::setMatrices(MatmulPlan &plan) const {
   int64_t lhsCol = lhs[dims + 1], dstCol = dst[dims + 1],
           addedCol = added[dims + 1];
-
   // Row-major dst: its transposed is column-major and A is rhs.
   plan.lhsIsA = !(dstCol == 1 || desc.n == 1) && (dstRow == 1 || m == 1);
   plan.k = desc.k;
@@ -187,7 +219,9 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
   if (plan.bias && !desc.bias.strides.empty() && desc.bias.strides[0] != 1 &&
       desc.n != 1)
     refuse("the bias has a stride other than 1");
+}
 
+void Product::setBatches(MatmulPlan &plan) {
   if (!batches.empty()) {
     auto largest = std::max_element(
         batches.begin(), batches.end(),
@@ -202,6 +236,16 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
   for (const Batch &b : batches)
     plan.loops.push_back({b.count, plan.lhsIsA ? b.lhs : b.rhs,
                           plan.lhsIsA ? b.rhs : b.lhs, b.added, b.dst});
+}
+} // namespace
+
+MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
+  MatmulPlan plan;
+  takePostOps(desc, plan);
+  Product product(desc, plan);
+  product.mergeIntoRows();
+  product.setMatrices(plan);
+  product.setBatches(plan);
   return plan;
 }
 
