@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Entries.h"
 
-#include "lib/Import/Npy.h"
+#include "lib/Import/File/Npy.h"
 
 #include "kerf/Cost/Machine.h"
 #include "kerf/Dist/Dist.h"

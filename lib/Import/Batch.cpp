@@ -8,8 +8,8 @@
 // outputs begin.
 //
 //===----------------------------------------------------------------------===//
+#include "Graph/Names.h"
 #include "Importer.h"
-#include "Names.h"
 #include "kerf/Interfaces/Bounded.h"
 #include "kerf/Interfaces/KerfDialect.h"
 

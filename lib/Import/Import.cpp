@@ -5,18 +5,18 @@
 // where it can.
 //
 //===----------------------------------------------------------------------===//
+#include "File/Npy.h"
+#include "File/Wire.h"
 #include "Forms.h"
-#include "Handlers.h"
+#include "Graph/Handlers.h"
+#include "Graph/Names.h"
+#include "Graph/Sequence.h"
 #include "Importer.h"
-#include "Join.h"
-#include "Kinds.h"
-#include "Names.h"
-#include "Npy.h"
-#include "OwnReads.h"
 #include "RandomMasks.h"
-#include "Sequence.h"
-#include "Untie.h"
-#include "Wire.h"
+#include "Weights/Join.h"
+#include "Weights/Kinds.h"
+#include "Weights/OwnReads.h"
+#include "Weights/Untie.h"
 
 #include "kerf/Interfaces/Bounded.h"
 #include "kerf/Support/NamePattern.h"

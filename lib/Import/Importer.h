@@ -9,7 +9,7 @@
 #ifndef KERF_LIB_IMPORT_IMPORTER_H
 #define KERF_LIB_IMPORT_IMPORTER_H
 
-#include "Node.h"
+#include "Graph/Node.h"
 
 #include "kerf/Import/Import.h"
 

@@ -2,7 +2,7 @@
 #ifndef KERF_LIB_IMPORT_RANDOMMASKS_H
 #define KERF_LIB_IMPORT_RANDOMMASKS_H
 
-#include "Tensors.h"
+#include "File/Tensors.h"
 
 #include "llvm/ADT/StringSet.h"
 

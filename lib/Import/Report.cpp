@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Import.h"
 
-#include "Names.h"
+#include "Graph/Names.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -15,7 +15,7 @@ from kerf_tests import Checks, fresh_folder, kerf
 
 OUT, INPUTS, BROWSER = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 WIDTH, HEIGHT = 900, 1000
-PARAMETERS, ACTIVATIONS = "47,109,179", "154,95,176"  # colours of bars, .a and .d of tools/kerf/ReportHtml.cpp
+PARAMETERS, ACTIVATIONS = "47,109,179", "154,95,176"  # colours of bars, .a and .d of tools/kerf/report/ReportHtml.cpp
 checks = Checks()
 
 

@@ -17,7 +17,8 @@ module attributes {exec.target = #exec.target<cuda, vector_bytes = 16, shared_by
 
 // -----
 
-// CHECK: exec.target = #exec.target<cuda, runs_loops = true, row_bytes = 1, held_bytes = 0, processors = 108, block_threads = 512, shared_bytes = 0, epilogue = chain>
+// CHECK: exec.target = #exec.target<cuda, runs_loops = true, row_bytes = 1, held_bytes = 0,
+// CHECK-SAME: processors = 108, block_threads = 512, shared_bytes = 0, epilogue = chain>
 module attributes {exec.target = #exec.target<cuda, epilogue = chain, shared_bytes = 0, block_threads = 512,
     processors = 108, held_bytes = 0, row_bytes = 1, runs_loops = true>} {}
 

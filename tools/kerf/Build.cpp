@@ -1,14 +1,14 @@
 //===- Build.cpp - inspect, plan, compile ---------------------------------===//
 #include "../SpellFlags.h"
 #include "Commands.h"
-#include "Explain.h"
 #include "Output.h"
-#include "PlanReport.h"
 #include "Progress.h"
-#include "Report.h"
 #include "Setup.h"
-#include "Sizes.h"
-#include "Trained.h"
+#include "options/Sizes.h"
+#include "report/Explain.h"
+#include "report/PlanReport.h"
+#include "report/Report.h"
+#include "report/Trained.h"
 
 #include "kerf/rt/printable.h"
 

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../SpellFlags.h"
-#include "Calibrate.h"
 #include "Commands.h"
-#include "PlanReport.h"
 #include "Progress.h"
-#include "Report.h"
 #include "Setup.h"
+#include "machine/Calibrate.h"
+#include "report/PlanReport.h"
+#include "report/Report.h"
 
 #include "kerf/Plan/MeshText.h"
 #include "kerf/rt/inputs.h"

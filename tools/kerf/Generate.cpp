@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "../SpellFlags.h"
 #include "Commands.h"
-#include "Report.h"
 #include "Setup.h"
+#include "report/Report.h"
 
 #include "kerf/rt/generate.h"
 

@@ -1,6 +1,6 @@
 //===- Progress.cpp - a line while a command works ------------------------===//
 #include "Progress.h"
-#include "Report.h"
+#include "report/Report.h"
 
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"

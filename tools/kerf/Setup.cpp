@@ -2,12 +2,12 @@
 #include "Setup.h"
 
 #include "../SpellFlags.h"
-#include "Cache.h"
 #include "Commands.h"
-#include "FileKinds.h"
-#include "Files.h"
-#include "GivenPlan.h"
-#include "Report.h"
+#include "files/Cache.h"
+#include "files/FileKinds.h"
+#include "files/Files.h"
+#include "options/GivenPlan.h"
+#include "report/Report.h"
 
 #include "kerf/Lower/Gpu.h"
 #include "kerf/Plan/MeshText.h"

@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 #include "../SpellFlags.h"
 #include "Commands.h"
-#include "LastBatch.h"
 #include "Progress.h"
 #include "Setup.h"
-#include "Trained.h"
+#include "options/LastBatch.h"
+#include "report/Trained.h"
 
 #include "kerf/Import/ModelImage.h"
 #include "kerf/Interfaces/KerfDialect.h"

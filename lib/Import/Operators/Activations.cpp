@@ -5,7 +5,7 @@
 // first, so that a branch which is not chosen never overflows.
 //===----------------------------------------------------------------------===//
 #include "Activations.h"
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

@@ -2,7 +2,7 @@
 #ifndef KERF_LIB_IMPORT_OPERATORS_ACTIVATIONS_H
 #define KERF_LIB_IMPORT_OPERATORS_ACTIVATIONS_H
 
-#include "../Node.h"
+#include "../Graph/Node.h"
 
 namespace kerf::onnx_import {
 

@@ -4,7 +4,7 @@
 // windows. Operator sets 23 to 25 (AttentionParts.h).
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "AttentionParts.h"
 #include "Indexing.h"
 

@@ -8,7 +8,7 @@
 #ifndef KERF_LIB_IMPORT_OPERATORS_ATTENTIONPARTS_H
 #define KERF_LIB_IMPORT_OPERATORS_ATTENTIONPARTS_H
 
-#include "../Node.h"
+#include "../Graph/Node.h"
 
 namespace kerf::onnx_import {
 

@@ -7,7 +7,7 @@
 #ifndef KERF_LIB_IMPORT_OPERATORS_BOUNDEDSHAPES_H
 #define KERF_LIB_IMPORT_OPERATORS_BOUNDEDSHAPES_H
 
-#include "../Node.h"
+#include "../Graph/Node.h"
 
 namespace kerf::onnx_import {
 

@@ -10,7 +10,7 @@
 #include "Casts.h"
 
 #include "../Forms.h"
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

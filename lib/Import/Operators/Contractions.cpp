@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Contractions.h"
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

@@ -8,9 +8,9 @@
 // of a computed number of them, is one op (Loops.h).
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
+#include "../Graph/Sequence.h"
 #include "../Importer.h"
-#include "../Sequence.h"
 #include "Loops.h"
 
 using namespace kerf;

@@ -7,7 +7,7 @@
 // behind it.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Images.h"
 
 using namespace kerf;

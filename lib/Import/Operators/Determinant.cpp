@@ -6,7 +6,7 @@
 // matrix, so each is written out.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Indexing.h"
 
 using namespace kerf;

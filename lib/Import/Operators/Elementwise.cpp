@@ -3,7 +3,7 @@
 // One nn op each where there is one; old operator sets broadcast by attribute.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 
 #include <limits>

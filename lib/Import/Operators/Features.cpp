@@ -5,7 +5,7 @@
 // ai.onnx.ml the operators that are a comparison and a gather.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 #include <cmath>
 

@@ -4,7 +4,7 @@
 // the weights behind it. They are imported where they stand.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 
 #include <cmath>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Indexing.h"
 
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

@@ -7,7 +7,7 @@
 // unrolled, as in recurrent cells; the state is in 32 bits.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "AttentionParts.h"
 
 #include <cmath>

@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "Loops.h"
 
-#include "../Sequence.h"
+#include "../Graph/Sequence.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/SetVector.h"

@@ -6,7 +6,7 @@
 // the weights of the labels that are not ignored.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 
 #include "kerf/Interfaces/KerfDialect.h"

@@ -6,7 +6,7 @@
 // ONNX Runtime's docs/ContribOperators.md.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Activations.h"
 #include "Contractions.h"
 #include "Images.h"

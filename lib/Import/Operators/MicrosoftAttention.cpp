@@ -7,7 +7,7 @@
 // whose keys are all hidden is a softmax over all of them, as there.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "AttentionParts.h"
 #include "Indexing.h"
 

@@ -6,7 +6,7 @@
 // in doubles, which hold every sum of products of bytes.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Casts.h"
 #include "Images.h"
 

@@ -6,7 +6,7 @@
 // is 0; each node has numbers of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 
 #include <cstring>

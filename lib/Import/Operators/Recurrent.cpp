@@ -7,7 +7,7 @@
 // 0.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Activations.h"
 #include "Indexing.h"
 

@@ -6,7 +6,7 @@
 // n x m places costs n + m of them; gathered are the products.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Images.h"
 #include "Indexing.h"
 

@@ -15,7 +15,7 @@
 // have them.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Images.h"
 
 #include "llvm/ADT/StringExtras.h"

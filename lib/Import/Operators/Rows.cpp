@@ -4,7 +4,7 @@
 // from attribute to input at operator set 13 (ReduceSum) or 18 (the others).
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

@@ -7,7 +7,7 @@
 // AffineGrid is a product.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Images.h"
 #include "Indexing.h"
 

@@ -6,7 +6,7 @@
 // brought there by transposes.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "AttentionParts.h"
 #include "Indexing.h"
 

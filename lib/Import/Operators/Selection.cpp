@@ -6,7 +6,7 @@
 // order, which the indices of the largest elements of the mask are.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Indexing.h"
 
 #include "kerf/NN/IR/HostTensor.h"

@@ -10,8 +10,8 @@
 // import. Operators that are not in this file's table take no sequence.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
-#include "../Sequence.h"
+#include "../Graph/Handlers.h"
+#include "../Graph/Sequence.h"
 
 using namespace kerf;
 using namespace kerf::onnx_import;

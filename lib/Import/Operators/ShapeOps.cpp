@@ -4,7 +4,7 @@
 // as constant integers here.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "BoundedShapes.h"
 
 #include "llvm/Support/MathExtras.h"

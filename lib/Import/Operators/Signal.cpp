@@ -6,7 +6,7 @@
 // libraries' FFTs gain little over. Windows and mel filters are constants.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 #include <cmath>
 

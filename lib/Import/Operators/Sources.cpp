@@ -3,7 +3,7 @@
 // Shapes are static, so everything here is known at import.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 #include "BoundedShapes.h"
 

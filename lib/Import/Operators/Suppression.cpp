@@ -5,7 +5,7 @@
 // have, the chosen ones first.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Indexing.h"
 
 #include "kerf/NN/NN.h"

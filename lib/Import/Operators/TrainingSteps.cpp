@@ -6,7 +6,7 @@
 // (Steps that Kerf derives itself are made by lib/Autodiff.)
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 
 using namespace kerf;
 using namespace kerf::nn;

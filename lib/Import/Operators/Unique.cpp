@@ -7,7 +7,7 @@
 // bounded (Bounds.h).
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "Indexing.h"
 
 #include "kerf/NN/IR/HostTensor.h"

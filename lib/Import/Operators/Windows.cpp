@@ -4,7 +4,7 @@
 // put between two transposes, which the simplification cancels.
 //
 //===----------------------------------------------------------------------===//
-#include "../Handlers.h"
+#include "../Graph/Handlers.h"
 #include "../Importer.h"
 #include "Images.h"
 

@@ -1,0 +1,23 @@
+//===- Kinds.h - what a weight was in the module ----------------*- C++ -*-===//
+#ifndef KERF_LIB_IMPORT_WEIGHTS_KINDS_H
+#define KERF_LIB_IMPORT_WEIGHTS_KINDS_H
+
+#include "onnx.pb.h"
+
+#include "llvm/ADT/StringRef.h"
+
+namespace kerf::onnx_import {
+
+/// As PyTorch's exporter writes it beside a weight; else empty.
+llvm::StringRef kindOf(const onnx::ValueInfoProto &info);
+inline bool isParameterKind(llvm::StringRef kind) {
+  return kind == "PARAMETER";
+}
+/// What the framework does not train.
+inline bool isBufferKind(llvm::StringRef kind) {
+  return kind == "BUFFER" || kind == "CONSTANT_TENSOR";
+}
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_WEIGHTS_KINDS_H

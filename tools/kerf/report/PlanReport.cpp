@@ -1,0 +1,464 @@
+//===- PlanReport.cpp - plan.json for people ------------------------------===//
+//
+// Reads only the document, so that the report says what the file says.
+//
+//===----------------------------------------------------------------------===//
+#include "PlanReport.h"
+
+#include "../Options.h"
+#include "../Output.h"
+#include "Layers.h"
+#include "Report.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace kerf::tool;
+namespace json = llvm::json;
+
+namespace {
+
+/// A short list of named rows in order of first mention.
+template <typename Row> class Rows {
+public:
+  Row &operator[](const std::string &key) {
+    for (auto &[name, row] : list)
+      if (name == key)
+        return row;
+    list.push_back({key, Row()});
+    return list.back().second;
+  }
+  auto begin() const { return list.begin(); }
+  auto end() const { return list.end(); }
+  bool empty() const { return list.empty(); }
+
+private:
+  std::vector<std::pair<std::string, Row>> list;
+};
+
+class Printer {
+public:
+  Printer(llvm::raw_ostream &out, const json::Object &plan, bool verbose)
+      : out(out), plan(plan), verbose(verbose) {}
+
+  void print();
+
+private:
+  void printHead();
+  void printInParts();
+  void printRecomputed();
+  void printStages();
+  void printCollectives();
+  void printMemory();
+  void printPureCuts();
+  void printRunnersUp();
+  void printCuts();
+  /// That rows were left out.
+  void printMore(size_t all, size_t shown, const std::string &one,
+                 const std::string &more, const std::string &rest = "");
+  /// The rows that are printed of a table, so that all tables fit a screen.
+  static constexpr size_t kRows = 6;
+
+  static double number(const json::Object *object, llvm::StringRef key) {
+    return numberAt(object, {key});
+  }
+  static std::string text(const json::Object *object, llvm::StringRef key) {
+    return textAt(object, key);
+  }
+  std::string cost(double value) const {
+    return text(plan.getObject("objective"), "kind") == "volume"
+               ? formatBytes(value)
+               : formatSeconds(value);
+  }
+  llvm::raw_ostream &out;
+  const json::Object &plan;
+  bool verbose;
+};
+
+} // namespace
+
+/// What a number behind a name says.
+static const std::string kNumbered =
+    "NAME#2: the second value that comes from the node or weight NAME";
+
+void Printer::printHead() {
+  const json::Object *model = plan.getObject("model");
+  const json::Object *objective = plan.getObject("objective");
+  const json::Object *schedule = plan.getObject("schedule");
+  out << "model     " << text(model, "name") << ": "
+      << formatCount(number(model, "parameters"))
+      << (textAt(&plan, "goal") == "train" ? " parameters in the step, "
+                                           : " parameters, ")
+      << formatFlops(number(model, "flops")) << " per step\n";
+  out << "mesh      " << meshText(plan.getObject("mesh")) << " on "
+      << plural(int64_t(plan.getNumber("devices").value_or(1)), "device")
+      << " of " << text(plan.getObject("machine"), "name");
+  if (number(schedule, "micro_batches") > 1)
+    out << ", " << int64_t(number(schedule, "micro_batches"))
+        << " micro-batches";
+  out << "\n";
+  out << "objective " << text(objective, "kind") << " ("
+      << text(objective, "cost_model") << "): " << verdictText(objective)
+      << "\n";
+  printDecision(out, plan);
+  printInParts();
+  printRecomputed();
+}
+
+/// What lies in parts over devices of equal data.
+void Printer::printInParts() {
+  const json::Array *parts = plan.getArray("in_parts");
+  if (!parts || parts->empty())
+    return;
+  std::vector<std::string> names;
+  for (const json::Value &name : *parts)
+    names.push_back(name.getAsString().value_or("").str());
+  std::string last = names.back();
+  names.pop_back();
+  out << "zero      " << int64_t(number(&plan, "zero")) << ": "
+      << llvm::join(names, ", ") << (names.empty() ? "" : " and ") << last
+      << " in parts over dp\n";
+}
+
+/// Blocks that are computed again, what that takes, and what need not be held.
+void Printer::printRecomputed() {
+  const json::Array *blocks = plan.getArray("recompute");
+  if (!blocks || blocks->empty())
+    return;
+  double seconds = 0, bytes = 0;
+  bool isPriced = true;
+  std::vector<std::string> names;
+  for (const json::Value &value : *blocks) {
+    const json::Object *block = value.getAsObject();
+    seconds += number(block, "seconds");
+    bytes += number(block, "bytes");
+    isPriced &= block && block->getNumber("seconds").has_value();
+    std::string first = text(block, "first"), last = text(block, "last");
+    if (!verbose) {
+      first = shortName(first);
+      last = shortName(last);
+    }
+    names.push_back(first == last ? first : first + " to " + last);
+  }
+  out << "recompute " << plural(int64_t(blocks->size()), "block");
+  if (isPriced)
+    out << ", " << formatSeconds(seconds)
+        << " of a step, instead of holding up to " << formatBytes(bytes)
+        << " of each micro-batch";
+  out << ": ";
+  if (verbose || names.size() <= 2)
+    out << llvm::join(names, "; ") << "\n";
+  else
+    out << names.front() << "; ...; " << names.back() << "\n";
+}
+
+void Printer::printStages() {
+  const json::Array *stages = plan.getArray("stages");
+  if (!stages || stages->size() < 2)
+    return;
+  const json::Object *schedule = plan.getObject("schedule");
+  out << "\nstages    ";
+  if (int64_t(number(schedule, "chunks")) > 1)
+    out << "interleaved 1F1B, " << int64_t(number(schedule, "chunks"))
+        << " chunks per stage ";
+  out << llvm::formatv(
+             "(each waits for others {0:F1}% of the step, on average)",
+             100 * number(schedule, "bubble_fraction"))
+      << "\n";
+  for (const json::Value &value : *stages) {
+    const json::Object *stage = value.getAsObject();
+    out << "  " << int64_t(number(stage, "index")) << "  "
+        << plural(int64_t(number(stage, "nodes")), "op") << ", "
+        << formatFlops(number(stage, "flops")) << ", "
+        << formatSeconds(number(stage, "seconds")) << "\n";
+  }
+}
+
+void Printer::printCollectives() {
+  const json::Object *communication = plan.getObject("communication");
+  if (!communication)
+    return;
+  out << "\ncommunication  "
+      << formatBytes(number(communication, "bytes_per_rank"))
+      << " sent by the busiest rank, "
+      << formatBytes(number(communication, "total_bytes")) << " by all\n";
+  std::vector<CollectiveRow> rows = collectiveRows(plan);
+  CollectiveRow others;
+  size_t max = verbose ? rows.size() : kRows;
+  if (rows.size() > max)
+    llvm::stable_sort(rows, [](const CollectiveRow &a, const CollectiveRow &b) {
+      return a.bytes > b.bytes;
+    });
+  for (const CollectiveRow &row :
+       llvm::ArrayRef(rows).drop_front(std::min(max, rows.size()))) {
+    others.bytes += row.bytes;
+    others.differs |= row.differs;
+  }
+  for (const CollectiveRow &row : llvm::ArrayRef(rows).take_front(max)) {
+    out << "  " << row.count << " x " << row.what << ": " << row.bytesText();
+    if (!row.formula.empty())
+      out << " (" << row.formula << " each)";
+    if (row.seconds > 0)
+      out << ", " << formatSeconds(row.seconds);
+    if (!row.example.empty())
+      out << "  (" << row.examples(/*isShort=*/!verbose) << ")";
+    out << "\n";
+  }
+  if (rows.empty())
+    out << "  none\n";
+  printMore(rows.size(), max, "kind", "kinds", ", " + others.bytesText());
+}
+
+void Printer::printMemory() {
+  const json::Object *memory = plan.getObject("memory");
+  const json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  if (!devices)
+    return;
+  // Lowering has replaced what was predicted.
+  bool isLaidOut = llvm::any_of(*devices, [](const json::Value &device) {
+    return device.getAsObject()->get("predicted");
+  });
+  out << "\nmemory per device" << (isLaidOut ? ", laid out" : "");
+  double limit = memory->getNumber("limit").value_or(0), largest = 0;
+  for (const json::Value &device : *devices)
+    largest = std::max(largest, number(device.getAsObject(), "peak"));
+  if (limit > 0)
+    out << " (limit " << formatBytesBeside(limit, largest) << ")";
+  out << "\n";
+  for (size_t stage = 0; stage < devices->size(); ++stage) {
+    const json::Object *entry = (*devices)[stage].getAsObject();
+    out << "  ";
+    if (devices->size() > 1)
+      out << "stage " << stage << ": ";
+    out << formatBytesBeside(number(entry, "peak"), limit)
+        << " = parameters and constants "
+        << formatBytes(number(entry, "parameters"));
+    for (const char *part : {"gradients", "optimizer"})
+      if (number(entry, part) != 0)
+        out << " + " << part << " " << formatBytes(number(entry, part));
+    out << " + activations " << formatBytes(number(entry, "activations"))
+        << "\n";
+  }
+}
+
+/// The width of a column of keys, so that the values behind it are aligned.
+template <typename Lines> static size_t widthOf(const Lines &lines) {
+  size_t width = 18;
+  for (const auto &line : lines)
+    width = std::max(width, line.first.size());
+  return width;
+}
+
+/// Some of a list, with what it begins with: what fits the line behind a key of
+/// `width` columns.
+static std::string someOf(const std::vector<std::string> &items, size_t width) {
+  const size_t kMaxLetters = width < 70 ? 110 - width : 40;
+  std::string text;
+  for (const std::string &whole : items) {
+    bool isFirst = &whole == &items.front();
+    // Lists of names have blanks, and are cut behind one.
+    std::string item = whole.find(' ') == whole.npos ? shortName(whole) : whole;
+    // A long item behind a few letters is cut, not left out.
+    if (text.size() > kMaxLetters / 2 &&
+        text.size() + item.size() > kMaxLetters)
+      return text + "; ...";
+    text += isFirst ? item : "; " + item;
+    if (text.size() > kMaxLetters)
+      return text.substr(0, text.rfind(", ", kMaxLetters)) + ", ...";
+  }
+  return text;
+}
+
+void Printer::printCuts() {
+  const json::Array *values = plan.getArray("values");
+  if (!values)
+    return;
+  if (verbose) {
+    bool isNumbered = llvm::any_of(*values, [](const json::Value &value) {
+      return text(value.getAsObject(), "name").find('#') != std::string::npos;
+    });
+    out << "\nvalues, in the order of the program"
+        << (isNumbered ? " (" + kNumbered + ")\n" : "\n");
+    for (const json::Value &value : *values)
+      out << "  " << text(value.getAsObject(), "name") << "  "
+          << text(value.getAsObject(), "sharding") << "\n";
+    return;
+  }
+  // Parameters by name, those of layers together; what is computed by number.
+  std::vector<std::pair<std::string, std::string>> parameters;
+  Rows<std::pair<int64_t, std::string>> kinds;
+  llvm::StringSet<> names = parametersOf(plan);
+  for (const json::Value &value : *values) {
+    const json::Object *entry = value.getAsObject();
+    std::string name = text(entry, "name"), sharding = text(entry, "sharding");
+    if (sharding.empty())
+      sharding = "scalars";
+    if (names.contains(name)) {
+      parameters.push_back({name, sharding});
+      continue;
+    }
+    auto &kind = kinds[sharding];
+    if (kind.first++ == 0)
+      kind.second = name;
+  }
+  auto lines = listLayers(groupLayers(parameters));
+  // What is cut comes first.
+  std::stable_partition(lines.begin(), lines.end(), [](const auto &line) {
+    return line.first.find('"') != std::string::npos;
+  });
+  if (!lines.empty())
+    out << "\nparameters, by how their dimensions are cut\n";
+  size_t width = widthOf(llvm::ArrayRef(lines).take_front(kRows));
+  for (const auto &[sharding, items] : llvm::ArrayRef(lines).take_front(kRows))
+    out << "  " << llvm::left_justify(sharding, width) << " "
+        << someOf(items, width) << "\n";
+  printMore(lines.size(), kRows, "kind", "kinds");
+  std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> sorted(
+      kinds.begin(), kinds.end());
+  llvm::stable_sort(sorted, [](const auto &a, const auto &b) {
+    return a.second.first > b.second.first;
+  });
+  out << (textAt(&plan, "goal") == "train"
+              ? "\ninputs, states of updates and what is computed\n"
+              : "\ninputs and what is computed\n");
+  constexpr size_t kFew = 4;
+  width = widthOf(llvm::ArrayRef(sorted).take_front(kFew));
+  for (const auto &[sharding, kind] : llvm::ArrayRef(sorted).take_front(kFew))
+    out << "  " << llvm::left_justify(sharding, width) << " " << kind.first
+        << (kind.first == 1 ? " value (" : " values (")
+        << shortName(kind.second) << (kind.first == 1 ? ")\n" : ", ...)\n");
+  printMore(sorted.size(), kFew, "kind", "kinds");
+  auto isNumbered = [](const auto &entry) {
+    return entry.first.find('#') != std::string::npos;
+  };
+  if (llvm::any_of(parameters, isNumbered) ||
+      llvm::any_of(sorted, [](const auto &kind) {
+        return kind.second.second.find('#') != std::string::npos;
+      }))
+    out << "  (" << kNumbered << ")\n";
+}
+
+void Printer::printPureCuts() {
+  const json::Object *cuts = plan.getObject("pure_cuts");
+  if (!cuts)
+    return;
+  out << "\nwhat a training step in 32 bits would send if it were cut one way "
+         "alone, over all devices\n  (ring: as good algorithms send; article: "
+         "each device "
+         "to every other one; *: the least)\n"
+      << llvm::left_justify("", 44) << "article        ring\n";
+  const char *names[] = {"data", "tensor", "pipeline"};
+  auto bytesOf = [&](const char *name, const char *model) {
+    return numberAt(cuts->getObject(name), {model});
+  };
+  auto cheapest = [&](const char *model) {
+    const char *best = names[0];
+    for (const char *name : names)
+      if (bytesOf(name, model) < bytesOf(best, model))
+        best = name;
+    return std::string(best);
+  };
+  for (const char *name : names) {
+    std::string article = formatBytes(bytesOf(name, "article_bytes"));
+    std::string ring = formatBytes(bytesOf(name, "ring_bytes"));
+    if (cheapest("article_bytes") == name)
+      article += " *";
+    if (cheapest("ring_bytes") == name)
+      ring += " *";
+    out << "  " << llvm::left_justify(name, 42)
+        << llvm::left_justify(article, 15) << ring << "\n";
+  }
+}
+
+void Printer::printRunnersUp() {
+  const json::Array *list = plan.getArray("runners_up");
+  if (!list || list->size() < 2)
+    return;
+  std::optional<double> limit;
+  if (const json::Object *memory = plan.getObject("memory"))
+    limit = memory->getNumber("limit");
+  out << "\ncandidates (best first; memory is predicted, and so are the bytes "
+         "of "
+         "those that are not laid out)\n";
+  // Cuts that are the same under other names of axes are one row.
+  std::vector<std::vector<const json::Object *>> rows;
+  Rows<std::vector<std::string>> reasons;
+  for (const json::Value &value : *list) {
+    const json::Object *c = value.getAsObject();
+    if (std::optional<llvm::StringRef> reason = c->getString("reason")) {
+      std::string name = candidateText(*c);
+      if (double bytes = number(c, "peak_memory_bytes"))
+        name += " (" + formatBytes(bytes) + ")";
+      reasons[reason->str()].push_back(name);
+      continue;
+    }
+    auto alike = llvm::find_if(
+        rows, [&](const auto &row) { return areAlike(*row.front(), *c); });
+    if (alike == rows.end())
+      alike = rows.emplace(alike);
+    alike->push_back(c);
+  }
+  size_t max = verbose ? rows.size() : kRows, width = 32;
+  for (const auto &row : llvm::ArrayRef(rows).take_front(max))
+    width = std::max(width, candidateText(*row.front()).size());
+  for (const auto &row : llvm::ArrayRef(rows).take_front(max)) {
+    const json::Object *c = row.front();
+    out << "  " << llvm::left_justify(candidateText(*c), width + 2)
+        << llvm::left_justify(cost(number(c, "cost")), 11) << "step "
+        << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
+        << "busiest rank "
+        << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
+        << "memory "
+        << formatBytesBeside(number(c, "peak_memory_bytes"), limit.value_or(0))
+        << (limit && number(c, "peak_memory_bytes") > *limit
+                ? "  (above the limit)"
+                : "");
+    for (const json::Object *other : llvm::drop_begin(row))
+      out << (other == row[1] ? "  (the same: " : "; ")
+          << meshText(other->getObject("mesh"));
+    out << (row.size() > 1 ? ")\n" : "\n");
+  }
+  printMore(rows.size(), max, "mesh", "meshes");
+  // What kept a mesh from having a plan is said once.
+  size_t said = 0, all = 0;
+  for (const auto &[reason, names] : reasons)
+    if (++all <= kRows || verbose) {
+      ++said;
+      out << fitLines("  " +
+                      (verbose ? llvm::join(names, "; ") : someOf(names, 0)) +
+                      ": " + reason + "\n");
+    }
+  printMore(all, said, "reason", "reasons");
+}
+
+void Printer::printMore(size_t all, size_t shown, const std::string &one,
+                        const std::string &more, const std::string &rest) {
+  if (all > shown)
+    out << "  ... and " << all - shown << " more "
+        << (all - shown == 1 ? one : more) << rest << " (-v)\n";
+}
+
+void Printer::print() {
+  printHead();
+  printStages();
+  printCollectives();
+  printCuts();
+  printMemory();
+  if (verbose)
+    printPureCuts();
+  printRunnersUp();
+  out << "\n";
+  std::string set = text(plan.getObject("objective"), "candidates");
+  if (std::optional<double> seconds = plan.getNumber("planning_seconds"))
+    out << "planned in " << formatSeconds(*seconds) << "; ";
+  out << (verbose ? set : set.substr(0, set.find(" ("))) << "\n";
+}
+
+void kerf::tool::printPlan(llvm::raw_ostream &out, const json::Object &plan,
+                           bool verbose) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  Printer(stream, plan, verbose).print();
+  out << (verbose ? text : fitLines(text));
+}
