@@ -321,10 +321,10 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     if (!any) {
       std::string close = closestPattern(hint.pattern, all);
       return "option shard: no value is named '" + hint.pattern + "'" + close +
-             (close.empty() ? noteShared(function, names) +
-                                  "\nnote: there are " + examples +
-                                  " and others; plan.json lists all"
-                            : "");
+             (close.empty()
+                  ? noteShared(function, names) + "\nnote: there are " +
+                        examples + " and others; plan.json lists all"
+                  : "");
     }
   }
   return "";
