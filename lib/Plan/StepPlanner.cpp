@@ -215,11 +215,12 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   least.isOfAll = isHopeless;
   Infeasibility why = explainInfeasible(
       options, least,
-      isHopeless ? std::string("\nnote: parameters and ") +
-                       (asItIs().isTraining() ? "what the optimizer keeps"
-                                              : "other constants") +
-                       " take that much, however they are cut"
-                 : candidateNotes(summaries()),
+      isHopeless
+          ? std::string("\nnote: parameters and ") +
+                (asItIs().isTraining() ? "what the optimizer keeps"
+                                       : "other constants") +
+                " take that much, however they are cut"
+          : candidateNotes(summaries(), memoryLimitOf(options).value_or(0)),
       isCutShort(), asItIs().hasMoreMicroBatches(), spent.effort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
