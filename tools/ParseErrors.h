@@ -110,13 +110,14 @@ inline std::string ownWordFor(const std::string &argument,
 /// near to it; empty: nothing.
 inline std::string meantFlags(const std::string &flag,
                               const std::vector<std::string> &names) {
-  constexpr size_t kLeast = 2, kMost = 3; // letters, flags
+  constexpr size_t kMinLetters = 2, kMaxFlags = 3; // letters, flags
   std::string wanted = flag.substr(2);
   std::vector<std::string> longer;
   for (const std::string &name : names)
-    if (wanted.size() >= kLeast && name.compare(0, wanted.size(), wanted) == 0)
+    if (wanted.size() >= kMinLetters &&
+        name.compare(0, wanted.size(), wanted) == 0)
       longer.push_back(name);
-  if (longer.empty() || longer.size() > kMost)
+  if (longer.empty() || longer.size() > kMaxFlags)
     longer = {kerf::closestName(wanted, names)};
   std::string text;
   for (size_t i = 0; i < longer.size(); ++i)

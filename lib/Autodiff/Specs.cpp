@@ -68,8 +68,8 @@ static std::string meantOrAny(StringRef wanted, const Range &names) {
     list.push_back(std::string(name));
   std::string close = kerf::closestName(wanted.str(), list);
   // PyTorch's mse_loss, bce.
-  constexpr size_t kLeast = 3;
-  if (wanted.size() >= kLeast)
+  constexpr size_t kMinLetters = 3;
+  if (wanted.size() >= kMinLetters)
     for (const std::string &name : list)
       if (close.empty() && (StringRef(name).starts_with((wanted + "_").str()) ||
                             wanted.starts_with(name + "_")))

@@ -23,8 +23,8 @@
 using namespace kerf;
 using namespace kerf::cost;
 
-StepShares kerf::cost::leastShares(ScheduleKind kind, int64_t stages,
-                                   int64_t microBatches, int64_t chunks) {
+StepShares kerf::cost::minShares(ScheduleKind kind, int64_t stages,
+                                 int64_t microBatches, int64_t chunks) {
   assert(stages >= 1 && microBatches >= 1 && chunks >= 1);
   auto micro = static_cast<double>(microBatches);
   if (stages == 1)

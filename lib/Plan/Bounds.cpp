@@ -17,7 +17,7 @@ StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
   return *known;
 }
 
-const LeastOfOps &Planner::wholeWork() {
+const MinTotals &Planner::wholeWork() {
   if (!knownWork) {
     // Nothing is placed on one device, so hints are of no matter.
     MeshCandidate one;
@@ -25,7 +25,7 @@ const LeastOfOps &Planner::wholeWork() {
     own.hints.clear();
     knownWork = Graph(function, rules, one, own, batch, dimBlocks, names, floor,
                       traffic, zero, ways)
-                    .leastOfOps();
+                    .minTotals();
   }
   return *knownWork;
 }
@@ -49,7 +49,7 @@ double Planner::dividedWork() {
 
 double Planner::workBound(const MeshCandidate &candidate) {
   int64_t devices = candidate.devicesPerStage();
-  LeastOfOps whole = wholeWork();
+  MinTotals whole = wholeWork();
   if (candidate.stages == 1 || !batch.isTraining())
     return divided(static_cast<double>(whole.all()), devices,
                    candidate.microBatches);
@@ -132,14 +132,14 @@ bool Planner::isOutOfReach() const {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // Which hint cannot be satisfied is found out by each candidate.
   return limit && options.solver == SolverKind::Auto && options.hints.empty() &&
-         leastHeld() > *limit;
+         minHeldPerDevice() > *limit;
 }
 
 /// Bytes that the fullest device of any plan needs at least, as far as the
 /// search found out; 0: unknown.
 int64_t Planner::minMemory() const {
   if (isOutOfReach())
-    return leastHeld();
+    return minHeldPerDevice();
   if (!dismissed.empty())
     return 0;
   std::optional<Sum> min;
@@ -160,17 +160,17 @@ int64_t Planner::minMemory() const {
 }
 
 double Planner::lowerBound() const {
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   for (const Attempt &attempt : attempts)
     if (attempt.solved.status != Status::Infeasible &&
         attempt.graph->getError().empty())
-      least = std::min(least, attempt.summary.lowerBound);
+      min = std::min(min, attempt.summary.lowerBound);
   for (const CandidateSummary &summary : unsearched)
-    least = std::min(least, summary.lowerBound);
+    min = std::min(min, summary.lowerBound);
   for (const Dismissed &noted : dismissed)
-    least = std::min(least, noted.summary.lowerBound);
+    min = std::min(min, noted.summary.lowerBound);
   // Bytes are integers.
-  return options.objective == Objective::Time || std::isinf(least)
-             ? least
-             : std::ceil(least - 1e-3);
+  return options.objective == Objective::Time || std::isinf(min)
+             ? min
+             : std::ceil(min - 1e-3);
 }

@@ -5,7 +5,7 @@
 // the memory or no better than another.
 //
 // Idea: what the ops of a mesh take at least, in time and memory, is known
-// within a tenth of that time (Graph::leastOfOps), and rules most of them out.
+// within a tenth of that time (Graph::minTotals), and rules most of them out.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -38,21 +38,21 @@ bool Planner::isLongToSetUp(const MeshCandidate &candidate) {
   return isLarge || hasManyMoves(candidate);
 }
 
-bool Planner::isTooLarge(const MeshCandidate &candidate, Sum leastMemory) {
+bool Planner::isTooLarge(const MeshCandidate &candidate, Sum bytes) {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // Which hint cannot be satisfied is found out where it is applied.
   return limit && isLongToSetUp(candidate) &&
          options.solver == SolverKind::Auto && options.hints.empty() &&
-         leastMemory > Sum(*limit) * candidate.stages;
+         bytes > Sum(*limit) * candidate.stages;
 }
 
-bool Planner::isDismissed(const MeshCandidate &candidate, Sum leastOfOps) {
+bool Planner::isDismissed(const MeshCandidate &candidate, Sum minCost) {
   if (!isLongToSetUp(candidate) || isAlone ||
       options.solver != SolverKind::Auto ||
       options.objective != Objective::Time)
     return false;
   double best = incumbent();
-  double bound = boundOf(candidate, static_cast<double>(leastOfOps));
+  double bound = boundOf(candidate, static_cast<double>(minCost));
   // A plan of equal cost cannot be better than one that sends nothing.
   bool isSilent = llvm::any_of(attempts, [&](const Attempt &attempt) {
     return attempt.summary.reason.empty() && attempt.summary.cost <= best &&
@@ -77,9 +77,9 @@ void Planner::reopenDismissed() {
       dismissed.push_back(std::move(noted));
 }
 
-void Planner::passOver(const MeshCandidate &candidate, Sum least) {
+void Planner::passOver(const MeshCandidate &candidate, Sum minCost) {
   CandidateSummary &summary = unsearched.emplace_back(summaryOf(candidate));
-  summary.lowerBound = boundOf(candidate, static_cast<double>(least));
+  summary.lowerBound = boundOf(candidate, static_cast<double>(minCost));
   summary.reason = whyUnsearched(isStopped());
 }
 
@@ -89,6 +89,6 @@ Planner::Look Planner::lookAt(const MeshCandidate &candidate) {
                                        batch, dimBlocks, names, floor, traffic,
                                        zero, ways, &spent.effort());
   if (isLongToSetUp(candidate) && options.solver == SolverKind::Auto)
-    look.least = look.graph->leastOfOps();
+    look.minTotals = look.graph->minTotals();
   return look;
 }

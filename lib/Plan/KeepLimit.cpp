@@ -57,11 +57,11 @@ public:
   /// `first`: what a solution has of the resource that takes `excess` times the
   /// limit. What others take is in proportion to it but for some tenths.
   LimitScan(double first, double excess, bool bisects) : bisects(bisects) {
-    most = below(first);
+    max = below(first);
     if (bisects)
       bisect(excess);
     else
-      moveTo(std::min(most, below(1.3 * first / excess)));
+      moveTo(std::min(max, below(1.3 * first / excess)));
   }
   int64_t limit() const {
     return static_cast<int64_t>(std::exp(static_cast<double>(at) * kStep));
@@ -73,13 +73,13 @@ public:
     int64_t next = std::min(at - 1, below(static_cast<double>(bytes)));
     if (!bisects)
       return moveTo(next);
-    most = next;
+    max = next;
     bisect(excess);
   }
   void noteFits(int64_t bytes, bool isLittle) {
     if (isCoarse() && fitting == 0) {
       fitting = at;
-      above = most;
+      above = max;
     }
     if (isCoarse() && !isLittle)
       moveTo(std::min(at - 1, below(static_cast<double>(bytes))));
@@ -100,8 +100,8 @@ private:
   }
   bool isCoarse() const { return !bisects && stride == 16; }
   void moveTo(int64_t limit) {
-    most = limit;
-    at = most / stride * stride;
+    max = limit;
+    at = max / stride * stride;
     if (at <= end)
       narrow();
   }
@@ -113,7 +113,7 @@ private:
       return bisect(1);
     if (isCoarse() && fitting > 0) {
       end = fitting;
-      most = above;
+      max = above;
     }
     narrow();
   }
@@ -121,21 +121,21 @@ private:
     do {
       over = stride == 1;
       stride /= 4;
-      at = over ? at : most / stride * stride;
+      at = over ? at : max / stride * stride;
     } while (!over && at <= end);
   }
   /// The middle; where there is no lower end yet, what is in proportion.
   void bisect(double excess) {
-    over = most <= end;
-    at = end > 0 ? end + (most - end + 1) / 2
-                 : most - static_cast<int64_t>(
-                              std::log(std::clamp(excess, 1.0, 4.0)) / kStep);
+    over = max <= end;
+    at = end > 0 ? end + (max - end + 1) / 2
+                 : max - static_cast<int64_t>(
+                             std::log(std::clamp(excess, 1.0, 4.0)) / kStep);
   }
 
   bool bisects;
   int64_t stride = 16, at = 0;
-  int64_t most = 0, end = 0;      ///< all that is to be tried is in (end, most]
-  int64_t fitting = 0, above = 0; ///< the first that fits, `most` before it
+  int64_t max = 0, end = 0;       ///< all that is to be tried is in (end, max]
+  int64_t fitting = 0, above = 0; ///< the first that fits, `max` before it
   bool over = false;
 };
 } // namespace
@@ -222,15 +222,16 @@ void Planner::explore(Attempt &attempt, double target, double deadline) {
       return cost::saturate(
           evaluate(graph.problem, solution).peaks[kind].amount);
     };
-    auto most = static_cast<double>(bytesOf(first));
+    auto firstBytes = static_cast<double>(bytesOf(first));
     // Where another plan is there to be taken, long searches must promise one.
     auto isHopeless = [&] {
       return !quick && !std::isinf(incumbent()) && needed.size() > kind &&
-             kInProportion * excess * static_cast<double>(needed[kind]) > most;
+             kInProportion * excess * static_cast<double>(needed[kind]) >
+                 firstBytes;
     };
     if (isHopeless())
       continue;
-    LimitScan scan(most, excess, !quick);
+    LimitScan scan(firstBytes, excess, !quick);
     for (int tries = 0; tries < maxTries && !scan.isOver() && !isEnough();
          ++tries) {
       // The same limits are tried where it is looked at again.
@@ -366,9 +367,9 @@ static bool canExceed(const Problem::Resource &resource) {
   std::map<int64_t, Sum> changes; // of the most that is used, by instant
   for (const Problem::Usage &usage : resource.usages)
     if (!usage.live.empty()) {
-      int64_t most = *llvm::max_element(usage.amounts);
-      changes[usage.live.begin] += most;
-      changes[usage.live.end] -= most;
+      int64_t max = *llvm::max_element(usage.amounts);
+      changes[usage.live.begin] += max;
+      changes[usage.live.end] -= max;
     }
   Sum used = 0;
   for (auto [time, change] : changes)
@@ -414,10 +415,10 @@ bool Planner::isLimitBinding() const {
 int64_t Planner::predictedBytes() const { return peakOf(written->stages); }
 
 bool Planner::hasWithin(double share) const {
-  double most = share * static_cast<double>(*memoryLimitOf(options));
+  double maxBytes = share * static_cast<double>(*memoryLimitOf(options));
   return llvm::any_of(attempts, [&](const Attempt &attempt) {
     auto isWithin = [&](int64_t bytes) {
-      return static_cast<double>(bytes) <= most;
+      return static_cast<double>(bytes) <= maxBytes;
     };
     return attempt.summary.reason.empty() &&
            (isWithin(peakOf(attempt.stages)) ||

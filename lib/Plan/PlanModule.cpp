@@ -43,20 +43,20 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.allowance = allowance;
   attempt.graph = std::move(look.graph);
-  if (look.least && isTooLarge(candidate, look.least->memory)) {
+  if (look.minTotals && isTooLarge(candidate, look.minTotals->memory)) {
     attempt.summary = summaryOf(candidate);
     attempt.summary.reason = kNothingFits;
     attempt.solved.status = attempt.summary.status = Status::Infeasible;
-    attempt.solved.minNeeded = {look.least->memory, 0};
+    attempt.solved.minNeeded = {look.minTotals->memory, 0};
     attempt.isShort = true;
     attempts.push_back(std::move(attempt));
     return;
   }
-  if (look.least && isDismissed(candidate, look.least->all()))
+  if (look.minTotals && isDismissed(candidate, look.minTotals->all()))
     return;
   attempt.graph->build([&] { return isOver(); });
   if (attempt.graph->isUnfinished()) {
-    passOver(candidate, look.least ? look.least->all() : 0);
+    passOver(candidate, look.minTotals ? look.minTotals->all() : 0);
     return;
   }
   attempt.summary = summaryOf(candidate);
@@ -233,7 +233,7 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   summary.bytesPerRank = attempt.stages.bytesPerRank;
   summary.totalBytes = attempt.stages.totalBytes;
   summary.peakMemoryBytes = peakOf(attempt.stages);
-  leastPredicted = std::min(leastPredicted, summary.peakMemoryBytes);
+  minPredictedBytes = std::min(minPredictedBytes, summary.peakMemoryBytes);
   if (!fits(attempt)) {
     summary.status = Status::Unknown;
     summary.reason = whyTooLarge(summary.peakMemoryBytes);
@@ -471,7 +471,7 @@ Tried Planner::tryOut() {
       found = best();
     }
   }
-  return {verdict(found), leastPredicted};
+  return {verdict(found), minPredictedBytes};
 }
 
 Trial Planner::verdict(const Attempt *best) const {

@@ -196,7 +196,7 @@ public:
   /// Whether none of the candidates can be, for what was asked is wrong.
   std::optional<std::string> wrongRequest() const;
   /// What every plan needs and what the smallest is predicted to take.
-  LeastMemory leastMemory() const { return {minMemory(), leastPredicted}; }
+  MemoryNeeds memoryNeeds() const { return {minMemory(), minPredictedBytes}; }
   std::vector<CandidateSummary> summaries() const;
   /// With those that were not searched, whose reason is whyUnsearched().
   std::vector<CandidateSummary> allSummaries() const;
@@ -259,19 +259,19 @@ private:
   /// least, where that is looked at.
   struct Look {
     std::unique_ptr<Graph> graph;
-    std::optional<LeastOfOps> least;
+    std::optional<MinTotals> minTotals;
   };
   Look lookAt(const MeshCandidate &candidate);
   /// Notes a candidate that is not searched, and why.
-  void passOver(const MeshCandidate &candidate, Sum leastOfOps = 0);
+  void passOver(const MeshCandidate &candidate, Sum minCost = 0);
   /// Whether working out the moves of a candidate takes so long that what its
   /// ops take at least is looked at first.
   bool isLongToSetUp(const MeshCandidate &candidate);
   /// Whether so many bytes, of all stages together, are more than the limit.
-  bool isTooLarge(const MeshCandidate &candidate, Sum leastMemory);
+  bool isTooLarge(const MeshCandidate &candidate, Sum bytes);
   /// Whether ops that cost at least so much, of the first level of the
   /// candidate's Problem, rule out that it is better than the best plan.
-  bool isDismissed(const MeshCandidate &candidate, Sum leastOfOps);
+  bool isDismissed(const MeshCandidate &candidate, Sum minCost);
   /// Why a plan is not taken that is predicted to take so many bytes.
   const char *whyTooLarge(int64_t bytes) const {
     std::optional<int64_t> limit = memoryLimitOf(options);
@@ -325,7 +325,7 @@ private:
                  std::optional<int64_t> chunks = std::nullopt);
   /// The least of each op on one device that has all of its work, which is
   /// looked at once.
-  const LeastOfOps &wholeWork();
+  const MinTotals &wholeWork();
   /// So many picoseconds of work, in seconds, in equal parts for so many
   /// devices.
   double divided(double picoseconds, int64_t devices, int64_t microBatches);
@@ -362,8 +362,8 @@ private:
   bool isFarAbove(const Attempt &attempt) const;
   int64_t minMemory() const;
   /// What the fullest device of any plan holds of parameters and states.
-  int64_t leastHeld() const {
-    return llvm::divideCeil(floor.leastHeldBytes(), options.devices);
+  int64_t minHeldPerDevice() const {
+    return llvm::divideCeil(floor.minHeldBytes(), options.devices);
   }
   /// The best plan of a candidate with one choice of a node of its Problem
   /// (Report/Explain.cpp). `seconds`: as the deadline of an attempt.
@@ -400,14 +400,14 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
   /// The least that a plan is predicted to take.
-  int64_t leastPredicted = std::numeric_limits<int64_t>::max();
+  int64_t minPredictedBytes = std::numeric_limits<int64_t>::max();
   /// Of the limit: what a plan that is not laid out may be predicted to take.
   double allowance = 1.05;
   /// Laid out, a plan took more than was predicted, or nothing is predicted to
   /// fit: of small candidates more solutions are looked at than one that fits.
   bool looksDeeper = false;
-  bool looksFurther = false;           ///< see searchFurther()
-  std::optional<LeastOfOps> knownWork; ///< see wholeWork(), in picoseconds
+  bool looksFurther = false;          ///< see searchFurther()
+  std::optional<MinTotals> knownWork; ///< see wholeWork(), in picoseconds
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   /// See mustEnd().

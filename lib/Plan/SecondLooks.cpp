@@ -122,11 +122,11 @@ static double maxOverestimate(int64_t bytes) {
 }
 
 bool Planner::isFarAbove(const Attempt &attempt) const {
-  double most = kFarAbove * attempt.allowance *
-                static_cast<double>(*memoryLimitOf(options));
+  double threshold = kFarAbove * attempt.allowance *
+                     static_cast<double>(*memoryLimitOf(options));
   return !attempt.known.empty() &&
          llvm::all_of(attempt.known, [&](const Attempt::Known &known) {
-           return static_cast<double>(known.predicted) > most;
+           return static_cast<double>(known.predicted) > threshold;
          });
 }
 

@@ -146,17 +146,17 @@ void StepPlanner::compare() {
   }
 }
 
-LeastMemory StepPlanner::leastMemory() const {
-  LeastMemory least = {std::numeric_limits<int64_t>::max(),
+MemoryNeeds StepPlanner::memoryNeeds() const {
+  MemoryNeeds needs = {std::numeric_limits<int64_t>::max(),
                        std::numeric_limits<int64_t>::max()};
   for (const Variant &variant : variants) {
-    LeastMemory own = variant.planner->leastMemory();
-    least.proven = std::min(least.proven, own.proven);
-    least.predicted = std::min(least.predicted, own.predicted);
+    MemoryNeeds own = variant.planner->memoryNeeds();
+    needs.proven = std::min(needs.proven, own.proven);
+    needs.predicted = std::min(needs.predicted, own.predicted);
   }
   if (!unsearched.empty())
-    least.proven = 0;
-  return least;
+    needs.proven = 0;
+  return needs;
 }
 
 std::vector<CandidateSummary> StepPlanner::summaries() const {
@@ -180,10 +180,10 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     if (!limit)
       return failure();
     message += " that fits in memory";
-    if (int64_t least = leastMemory().predicted;
-        least < std::numeric_limits<int64_t>::max())
+    if (int64_t min = memoryNeeds().predicted;
+        min < std::numeric_limits<int64_t>::max())
       message += ": the smallest that was found is predicted to need about " +
-                 bytesText(least) + " per device, the limit is " +
+                 bytesText(min) + " per device, the limit is " +
                  bytesText(*limit);
     if (options.deadlineSeconds <= 0)
       message += "\nnote: with option deadline every candidate has its share "
@@ -211,16 +211,16 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     message = std::move(*wrong);
     return failure();
   }
-  LeastMemory least = leastMemory();
-  least.isOfAll = isHopeless;
+  MemoryNeeds needs = memoryNeeds();
+  needs.isOfAll = isHopeless;
   Infeasibility why = explainInfeasible(
-      options, least,
-      isHopeless
-          ? std::string("\nnote: parameters and ") +
-                (asItIs().isTraining() ? "what the optimizer keeps"
-                                       : "other constants") +
-                " take that much, however they are cut"
-          : candidateNotes(summaries(), memoryLimitOf(options).value_or(0)),
+      options, needs,
+      isHopeless ? std::string("\nnote: parameters and ") +
+                       (asItIs().isTraining() ? "what the optimizer keeps"
+                                              : "other constants") +
+                       " take that much, however they are cut"
+                 : candidateNotes(summaries(),
+                                  memoryLimitOf(options).value_or(0)),
       isCutShort(), asItIs().hasMoreMicroBatches(), spent.effort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
@@ -264,7 +264,7 @@ Tried StepPlanner::tryOut() {
     return tried;
   all->planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/true);
   Tried again = all->planner->tryOut();
-  tried.leastBytes = std::min(tried.leastBytes, again.leastBytes);
+  tried.minBytes = std::min(tried.minBytes, again.minBytes);
   if (again.verdict == Trial::Found ||
       (again.verdict == Trial::Unknown && tried.verdict == Trial::None))
     tried.verdict = again.verdict;
@@ -290,12 +290,13 @@ void StepPlanner::reject(int64_t laidOutBytes) {
   mlir::func::FuncOp step = function;
   count(&spent.effort(), WorkPiece::OpLaidOut,
         static_cast<double>(llvm::range_size(step.getBody().front())));
-  if (leastLaidOut == std::numeric_limits<int64_t>::max())
+  if (minLaidOutBytes == std::numeric_limits<int64_t>::max())
     firstRejection = asItIs().elapsed();
   noteLaidOut(laidOutBytes, writtenName);
-  most = std::max(most, static_cast<double>(laidOutBytes) /
-                            static_cast<double>(std::max<int64_t>(
-                                written->planner->predictedBytes(), 1)));
+  maxExcess =
+      std::max(maxExcess, static_cast<double>(laidOutBytes) /
+                              static_cast<double>(std::max<int64_t>(
+                                  written->planner->predictedBytes(), 1)));
   compare();
   if (isLate())
     return written->planner->reject(laidOutBytes, /*searches=*/false);
@@ -317,10 +318,10 @@ void StepPlanner::reject(int64_t laidOutBytes) {
 void StepPlanner::noteLaidOut(int64_t bytes, const std::string &name) {
   int64_t &own = laidOut.try_emplace(name, bytes).first->second;
   own = std::min(own, bytes);
-  if (bytes >= leastLaidOut)
+  if (bytes >= minLaidOutBytes)
     return;
-  leastLaidOut = bytes;
-  leastLaidOutName = name;
+  minLaidOutBytes = bytes;
+  minLaidOutName = name;
 }
 
 FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
@@ -330,11 +331,11 @@ FailureOr<PlanResult> StepPlanner::next(ModuleOp target) {
   if (isLate()) {
     if (++lateTries > kLateTries)
       return failure();
-    // What is laid out may need more than was predicted, `most` times as much
-    // in the worst case so far. Each try therefore asks for a plan that stays
-    // further below the limit, up to that factor; the last try takes the
+    // What is laid out may need more than was predicted, `maxExcess` times as
+    // much in the worst case so far. Each try therefore asks for a plan that
+    // stays further below the limit, up to that factor; the last try takes the
     // smallest plan of all.
-    double share = 1 / (1 + (most - 1) * lateTries / (kLateTries - 1));
+    double share = 1 / (1 + (maxExcess - 1) * lateTries / (kLateTries - 1));
     if (lateTries < kLateTries && llvm::any_of(
                                       variants,
                                       [&](const Variant &other) {
@@ -389,11 +390,11 @@ FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
 }
 
 double StepPlanner::lowerBound() {
-  double least = unsearched.empty() ? std::numeric_limits<double>::infinity()
-                                    : asItIs().dividedWork();
+  double min = unsearched.empty() ? std::numeric_limits<double>::infinity()
+                                  : asItIs().dividedWork();
   for (const Variant &variant : variants)
-    least = std::min(least, variant.planner->lowerBound());
-  return least;
+    min = std::min(min, variant.planner->lowerBound());
+  return min;
 }
 
 double StepPlanner::secondsLeft() const {

@@ -103,7 +103,7 @@ private:
   mlir::FailureOr<PlanResult> write(Variant &variant, Attempt &best,
                                     mlir::ModuleOp target);
   PlanResult describe(Variant &variant, Attempt &best);
-  LeastMemory leastMemory() const;
+  MemoryNeeds memoryNeeds() const;
   std::vector<CandidateSummary> summaries() const;
   /// The same, with what was laid out of each.
   std::vector<CandidateSummary> endings() const;
@@ -125,12 +125,13 @@ private:
   std::vector<Kind> unsearched; ///< the deadline came before these
   Variant *written = nullptr;
   std::string writtenName; ///< of its mesh
-  int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
-  std::string leastLaidOutName;
-  std::map<std::string, int64_t> laidOut; ///< the least, by candidate
+  int64_t minLaidOutBytes = std::numeric_limits<int64_t>::max();
+  std::string minLaidOutName;
+  std::map<std::string, int64_t> laidOut; ///< minimum of each candidate
   double firstRejection = 0;              ///< when, in elapsed() seconds
   int lateTries = 0; ///< plans that were laid out when it was late
-  double most = 1;   ///< by which what was laid out was above its prediction
+  /// The maximum of laid out bytes over predicted bytes; at least 1.
+  double maxExcess = 1;
 };
 
 } // namespace kerf::plan

@@ -98,7 +98,7 @@ static void printStatistics(const Statistics &s) {
                << ", choices " << s.choices << " -> " << s.choicesAfterPruning
                << ", edges " << s.edges << " -> " << s.edgesAfterPruning << "\n"
                << "width " << s.inducedWidth << ", largest table "
-               << llvm::format("%.3g", s.largestTable) << ", eliminations "
+               << llvm::format("%.3g", s.maxTableEntries) << ", eliminations "
                << s.eliminations << " (reused " << s.eliminationsReused << ")\n"
                << "lagrangian rounds " << s.lagrangianRounds << ", branches "
                << s.branches << ", local search moves " << s.localSearchMoves

@@ -29,7 +29,7 @@ std::vector<StageTimes> randomTimes(int64_t count, std::mt19937_64 &random) {
 
 void expectAtLeast(ScheduleKind kind, int64_t p, int64_t m, int64_t v,
                    std::mt19937_64 &random) {
-  StepShares shares = leastShares(kind, p, m, v);
+  StepShares shares = minShares(kind, p, m, v);
   std::vector<StageTimes> times = randomTimes(p * v, random);
   double work = 0, once = 0;
   for (const StageTimes &each : times)
@@ -66,7 +66,7 @@ ScheduleKind kindOf(int64_t chunks) {
 TEST(StepShares, ClosedFormOfTwoStages) {
   for (int64_t v : {2, 4, 7})
     for (int64_t m : {2, 4, 8, 64})
-      EXPECT_NEAR(leastShares(kindOf(v), 2, m, v).perMicroBatch,
+      EXPECT_NEAR(minShares(kindOf(v), 2, m, v).perMicroBatch,
                   double(m) / 2 * (1 + 1 / (2 * double(v * m) - 1)), 1e-3);
 }
 
@@ -75,7 +75,7 @@ TEST(StepShares, ClosedFormOfTwoStages) {
 TEST(StepShares, ClosedFormOfManyMicroBatches) {
   for (auto [p, m] :
        {std::pair<int64_t, int64_t>{2, 64}, {4, 5}, {4, 16}, {8, 12}, {8, 32}})
-    EXPECT_NEAR(leastShares(ScheduleKind::OneFOneB, p, m).perMicroBatch,
+    EXPECT_NEAR(minShares(ScheduleKind::OneFOneB, p, m).perMicroBatch,
                 double(m + p - 1) / double(p), 1e-3);
 }
 
@@ -84,7 +84,7 @@ TEST(StepShares, ClosedFormOfManyMicroBatches) {
 TEST(StepShares, AreTheLargest) {
   struct Row {
     int64_t p, m, v;
-    double least;
+    double min;
   };
   for (Row row : {Row{4, 4, 1, 1.6},
                   {8, 8, 1, 16.0 / 9},
@@ -92,15 +92,15 @@ TEST(StepShares, AreTheLargest) {
                   {4, 4, 4, 17.0 / 15},
                   {4, 8, 4, 2.11628},
                   {8, 8, 4, 1.15735}})
-    EXPECT_NEAR(leastShares(kindOf(row.v), row.p, row.m, row.v).perMicroBatch,
-                row.least, 2e-4 * row.least)
+    EXPECT_NEAR(minShares(kindOf(row.v), row.p, row.m, row.v).perMicroBatch,
+                row.min, 2e-4 * row.min)
         << "p " << row.p << ", M " << row.m << ", v " << row.v;
 }
 
 // One micro-batch goes through all stages, one after the other.
 TEST(StepShares, OneMicroBatch) {
   for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB})
-    EXPECT_NEAR(leastShares(kind, 5, 1).perMicroBatch, 1, 1e-7);
+    EXPECT_NEAR(minShares(kind, 5, 1).perMicroBatch, 1, 1e-7);
 }
 
 // The shares are not much too low: chunks can be made so long that a step takes
@@ -131,16 +131,16 @@ TEST(StepShares, SomeStepsTakeHardlyMore) {
         best = std::move(times);
       }
     }
-    double least = leastShares(kindOf(v), p, m, v).perMicroBatch * 2 * kWork;
-    EXPECT_LE(double(step), 1.02 * least)
+    double min = minShares(kindOf(v), p, m, v).perMicroBatch * 2 * kWork;
+    EXPECT_LE(double(step), 1.02 * min)
         << "p " << p << ", M " << m << ", v " << v << ", even " << even;
   }
 }
 
 // As many as there are devices cost no time to work out, and say less.
 TEST(StepShares, OfVeryManyChunks) {
-  EXPECT_EQ(leastShares(kindOf(4), 512, 1024, 4).perMicroBatch, 2);
-  EXPECT_GT(leastShares(kindOf(4), 64, 128, 4).perMicroBatch, 2);
+  EXPECT_EQ(minShares(kindOf(4), 512, 1024, 4).perMicroBatch, 2);
+  EXPECT_GT(minShares(kindOf(4), 64, 128, 4).perMicroBatch, 2);
 }
 
 } // namespace

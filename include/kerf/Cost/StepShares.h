@@ -24,8 +24,8 @@ struct StepShares {
 /// The shares of a training step by GPipe, 1F1B (which hold for GPipe as well)
 /// or the interleaved schedule, which alone has several `chunks` in a stage.
 /// All numbers at least 1. Some hundredths of a second at most.
-StepShares leastShares(ScheduleKind kind, int64_t stages, int64_t microBatches,
-                       int64_t chunks = 1);
+StepShares minShares(ScheduleKind kind, int64_t stages, int64_t microBatches,
+                     int64_t chunks = 1);
 
 } // namespace kerf::cost
 

@@ -36,7 +36,7 @@ struct ExplainedChoice {
   int64_t ownBytes = 0;
   /// Without a plan, where that is proven of memory: what each one needs at
   /// least. 0: unknown.
-  int64_t leastMemory = 0;
+  int64_t minMemory = 0;
 };
 
 struct Explanation {

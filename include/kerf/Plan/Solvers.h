@@ -63,7 +63,7 @@ struct Statistics {
   /// Of the elimination order: entries of its largest table (a double, since
   /// the number may be astronomical), and the nodes in that table's scope less
   /// one.
-  double largestTable = 0;
+  double maxTableEntries = 0;
   size_t inducedWidth = 0;
   /// Eliminations that were computed, and those that reused the result of an
   /// equal one (repeated layers).

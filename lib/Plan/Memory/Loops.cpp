@@ -21,7 +21,7 @@ static int64_t wholeBytes(Value value) {
 
 /// The most bytes of values that live together in a block, its arguments apart.
 static int64_t bodyPeak(Block &block) {
-  int64_t live = 0, most = 0;
+  int64_t live = 0, max = 0;
   DenseMap<Operation *, int64_t> freedBehind;
   for (Operation &op : block) {
     int64_t inside = 0;
@@ -37,10 +37,10 @@ static int64_t bodyPeak(Block &block) {
       live += wholeBytes(result);
       freedBehind[last] += wholeBytes(result);
     }
-    most = std::max(most, live + inside);
+    max = std::max(max, live + inside);
     live -= freedBehind.lookup(&op);
   }
-  return most;
+  return max;
 }
 
 void StageMemory::addLoops() {

@@ -42,11 +42,11 @@ cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
       options.objective != Objective::Time)
     return {static_cast<double>(candidate.microBatches), 1};
   // Of the schedules and numbers of chunks that may be chosen the least.
-  cost::StepShares least{INFINITY, INFINITY};
+  cost::StepShares min{INFINITY, INFINITY};
   for (const ChunkChoice &choice : candidate.chunks)
-    least = {std::min(least.perMicroBatch, choice.shares.perMicroBatch),
-             std::min(least.perStep, choice.shares.perStep)};
-  return least;
+    min = {std::min(min.perMicroBatch, choice.shares.perMicroBatch),
+           std::min(min.perStep, choice.shares.perStep)};
+  return min;
 }
 
 Graph::Graph(func::FuncOp function, const OpRules &rules,
@@ -277,23 +277,23 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   return result;
 }
 
-LeastOfOps Graph::leastOfOps() {
-  LeastOfOps sums;
+MinTotals Graph::minTotals() {
+  MinTotals sums;
   count(effort, WorkPiece::OpOfStage,
         static_cast<double>(llvm::range_size(function.getBody().front())));
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op) || isa<dist::AssignOp, dist::AccumulateOp>(op) ||
         isTransferCast(&op))
       continue;
-    std::optional<int64_t> least;
+    std::optional<int64_t> min;
     for (const OpTotals &totals : choicesFor(&op)->totals) {
       int64_t cost = levelsOf(totals.seconds, 0, 0, runsOf(&op))[0];
-      least = std::min(least.value_or(cost), cost);
+      min = std::min(min.value_or(cost), cost);
     }
     (batch.runsOnce(&op) ? sums.perStep : sums.perMicroBatch) +=
-        least.value_or(0);
+        min.value_or(0);
   }
-  sums.memory = leastMemory();
+  sums.memory = minMemory();
   return sums;
 }
 

@@ -118,13 +118,13 @@ std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
 
 /// Lower bound on a step, as weights: how often a step at least takes the time
 /// of what runs once per micro-batch, and of what runs once per step. One
-/// stage, and forward only: M and 1. Training over stages: cost::leastShares.
+/// stage, and forward only: M and 1. Training over stages: cost::minShares.
 cost::StepShares partWeights(const MeshCandidate &candidate,
                              const BatchAnalysis &batch,
                              const PlanOptions &options);
 
-/// What the ops of a function take at least, whatever is moved.
-struct LeastOfOps {
+/// Lower bounds for the ops of a function, without any move.
+struct MinTotals {
   /// Their cost in the first level of the Problem: of those that run for each
   /// micro-batch, and of those that run once per step.
   Sum perMicroBatch = 0, perStep = 0;
@@ -139,9 +139,9 @@ public:
   /// The Problem's resources. Memory, of all stages together: what any lowering
   /// holds at one instant (MemoryFloor.h), so that a verdict or a bound under
   /// the limit is a proof. Estimate: every value from where it is made to its
-  /// last use, in program order: closer to what is laid out, but neither least
-  /// nor most; it has no limit but what limitEstimate() sets, to look for plans
-  /// that take less. Flops, for the volume objective.
+  /// last use, in program order: closer to what is laid out, but no bound on it
+  /// from below or above; it has no limit but what limitEstimate() sets, to
+  /// look for plans that take less. Flops, for the volume objective.
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
   /// Choices are worked out as they are asked for; the Problem is empty until
@@ -156,7 +156,7 @@ public:
   /// What any plan takes at least; may be asked in front of build(), since it
   /// takes a small part of that time: no move is looked at. Ops that keep the
   /// layout of their operand cost nothing here.
-  LeastOfOps leastOfOps();
+  MinTotals minTotals();
   /// Makes the Problem, once. `isOver`: once it says so, it stays unfinished.
   void build(llvm::function_ref<bool()> isOver = {});
 
@@ -290,8 +290,8 @@ private:
                                       int64_t bytesPerElement);
   /// The least bytes in which a parameter may be stored whatever its own choice
   /// is; none: a choice of its own is never stored in less.
-  std::optional<int64_t> leastStored(mlir::Value source,
-                                     int64_t bytesPerElement);
+  std::optional<int64_t> minStoredBytes(mlir::Value source,
+                                        int64_t bytesPerElement);
   /// Whether what a reader may want, but for partial sums, are all choices of
   /// what it reads.
   bool mayAllBeOwn(LayoutList own, LayoutList wanted);
@@ -301,8 +301,9 @@ private:
                                llvm::ArrayRef<LayoutId> layouts) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
-  /// The least of each choice alone, at the worst instant. O(choices).
-  Sum leastMemory();
+  /// A lower bound on Memory: at the instant with the largest sum, the minimum
+  /// of each choice by itself. O(choices).
+  Sum minMemory();
   /// For an op that uses its operand in the producer's layout.
   const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;

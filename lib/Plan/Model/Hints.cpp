@@ -274,7 +274,7 @@ void Graph::applyHints(Value value, uint32_t node,
 
 std::string kerf::plan::noteShared(func::FuncOp function,
                                    const ValueNames &names) {
-  constexpr size_t kMost = 4; // names
+  constexpr size_t kMaxNames = 4; // names
   std::vector<std::string> shared;
   for (Operation &op : function.getBody().front()) {
     auto source = dyn_cast<SourceOpInterface>(op);
@@ -290,8 +290,8 @@ std::string kerf::plan::noteShared(func::FuncOp function,
              ? ""
              : "\nnote: a weight that several layers share has one name; "
                "several read " +
-                   llvm::join(ArrayRef(shared).take_front(kMost), ", ") +
-                   (shared.size() > kMost ? ", ..." : "");
+                   llvm::join(ArrayRef(shared).take_front(kMaxNames), ", ") +
+                   (shared.size() > kMaxNames ? ", ..." : "");
 }
 
 std::string kerf::plan::checkHints(func::FuncOp function,

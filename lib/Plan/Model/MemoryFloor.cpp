@@ -46,14 +46,14 @@ MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
 /// alone, may be held, in bytes per element: its own, or that of what is
 /// computed from it at load and held in its place.
 int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
-  int64_t own = elementBytes(tensorType(value)), least = 0, uses = 0;
+  int64_t own = elementBytes(tensorType(value)), min = 0, uses = 0;
   for (OpOperand &use : value.getUses()) {
     if (isAssignTarget(use))
       continue;
     ++uses;
     Operation *user = use.getOwner();
     if (!mayBeAtLoad(user)) {
-      least = own;
+      min = own;
       continue;
     }
     // Two operands of one size may become one value at load.
@@ -62,11 +62,11 @@ int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
     });
     Value result = user->getResult(0);
     if (isOnlyOne && numElements(result) == numElements(value))
-      least = std::max(least,
-                       std::min(own, bytesPerElement(result, hasSeveralUses)));
+      min =
+          std::max(min, std::min(own, bytesPerElement(result, hasSeveralUses)));
   }
   hasSeveralUses |= uses > 1;
-  return least;
+  return min;
 }
 
 HeldSource MemoryFloor::heldOf(Value source) const {
@@ -87,7 +87,7 @@ int64_t MemoryFloor::narrowest(Value value) const {
              : bytes;
 }
 
-int64_t MemoryFloor::leastHeldBytes() const {
+int64_t MemoryFloor::minHeldBytes() const {
   cost::Int128 bytes = 0;
   for (Operation &op : body)
     if (isa<SourceOpInterface>(op))
@@ -97,7 +97,7 @@ int64_t MemoryFloor::leastHeldBytes() const {
   return cost::saturate(bytes);
 }
 
-int64_t MemoryFloor::leastInputBytes() const {
+int64_t MemoryFloor::minInputBytes() const {
   int64_t bytes = 0;
   for (BlockArgument argument : body.getArguments())
     if (!argument.use_empty())
@@ -105,7 +105,7 @@ int64_t MemoryFloor::leastInputBytes() const {
   return bytes;
 }
 
-int64_t MemoryFloor::leastOutputBytes() const {
+int64_t MemoryFloor::minOutputBytes() const {
   llvm::SetVector<Value> outputs;
   for (Value output : body.getTerminator()->getOperands()) {
     auto op = output.getDefiningOp<OpCostInterface>();

@@ -60,11 +60,11 @@ public:
   bool mayBeAtLoad(mlir::Operation *op) const { return atLoad.contains(op); }
 
   /// Bytes of all sources that are held, by all devices together.
-  int64_t leastHeldBytes() const;
+  int64_t minHeldBytes() const;
   /// Bytes of inputs, and of outputs that a step computes, whole: of each
   /// element what it takes if it is cast before it is transferred.
-  int64_t leastInputBytes() const;
-  int64_t leastOutputBytes() const;
+  int64_t minInputBytes() const;
+  int64_t minOutputBytes() const;
 
   /// Of some products, in program order.
   llvm::ArrayRef<Instant> getInstants() const { return instants; }

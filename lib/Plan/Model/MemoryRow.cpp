@@ -42,8 +42,8 @@ bool Graph::mayAllBeOwn(LayoutList own, LayoutList wanted) {
 /// where that is among the choices each may count as it is. Layouts that are
 /// not (digits of an axis), or that a hint or a forced choice (--explain) rules
 /// out, are what other choices may be stored in.
-std::optional<int64_t> Graph::leastStored(Value source,
-                                          int64_t bytesPerElement) {
+std::optional<int64_t> Graph::minStoredBytes(Value source,
+                                             int64_t bytesPerElement) {
   int64_t fullyCut = tensorType(source).getNumElements() * bytesPerElement /
                      candidate.devicesPerStage();
   bool isForced = false;
@@ -74,15 +74,15 @@ std::optional<int64_t> Graph::leastStored(Value source,
     for (auto [choice, id] : llvm::enumerate(*given))
       if (!costs.isForbidden(choice))
         allowed.insert(id);
-    std::optional<int64_t> least;
+    std::optional<int64_t> min;
     std::vector<int64_t> bytes = bytesOf(source, *wanted);
     for (auto [choice, id] : llvm::enumerate(*wanted))
       if (!problem.nodes[node.node].costs.isForbidden(choice) &&
           !layouts[id].isPartial() && !allowed.contains(id))
-        least = std::min(least.value_or(bytes[choice]), bytes[choice]);
-    if (least)
-      *least = *least / elementBytes(tensorType(source)) * bytesPerElement;
-    return least;
+        min = std::min(min.value_or(bytes[choice]), bytes[choice]);
+    if (min)
+      *min = *min / elementBytes(tensorType(source)) * bytesPerElement;
+    return min;
   }
   return std::nullopt;
 }
@@ -100,9 +100,9 @@ std::vector<int64_t> Graph::heldBytes(OpResult result,
 std::vector<int64_t> Graph::parameterBytes(OpResult source,
                                            int64_t bytesPerElement) {
   std::vector<int64_t> amounts = heldBytes(source, bytesPerElement);
-  if (std::optional<int64_t> least = leastStored(source, bytesPerElement))
+  if (std::optional<int64_t> min = minStoredBytes(source, bytesPerElement))
     for (int64_t &amount : amounts)
-      amount = std::min(amount, *least);
+      amount = std::min(amount, *min);
   return amounts;
 }
 
@@ -112,12 +112,12 @@ void Graph::recountParameters() {
         parameterBytes(each.source, each.bytesPerElement);
 }
 
-Sum Graph::leastMemory() {
+Sum Graph::minMemory() {
   int64_t devices = candidate.devicesPerStage(), micro = candidate.microBatches;
   llvm::DenseMap<std::pair<LayoutList, Type>, int64_t> known;
   // The fewest bytes of a value in any layout of the list, if its elements had
   // `bytesPerElement`.
-  auto leastOf = [&](Value value, LayoutList list, int64_t bytesPerElement) {
+  auto minOf = [&](Value value, LayoutList list, int64_t bytesPerElement) {
     auto [it, isNew] = known.try_emplace({list, tensorType(value)});
     if (isNew)
       it->second = *llvm::min_element(bytesOf(value, *list));
@@ -136,27 +136,27 @@ Sum Graph::leastMemory() {
         // What is not changed may be stored in parts of what is read of it.
         always +=
             held.isInLayout && source.isMutable()
-                ? leastOf(result,
-                          choicesFor(&op)->results[result.getResultNumber()],
-                          held.bytesPerElement)
+                ? minOf(result,
+                        choicesFor(&op)->results[result.getResultNumber()],
+                        held.bytesPerElement)
                 : partOf(result, held.bytesPerElement);
       } else if (isa<dist::AccumulateOp>(op) && micro > 1) {
         always += partOf(result, elementBytes(tensorType(result)));
       }
-  Sum most = 0;
+  Sum max = 0;
   for (const Instant &instant : floor.getInstants()) {
     const OpChoices &choices = *choicesFor(instant.product);
     Sum held = instant.othersBytes / (devices * micro);
     for (OpOperand *read : instant.reads)
-      held += leastOf(read->get(), choices.operands[read->getOperandNumber()],
-                      floor.narrowest(read->get()));
+      held += minOf(read->get(), choices.operands[read->getOperandNumber()],
+                    floor.narrowest(read->get()));
     if (instant.isStored) {
       Value result = instant.product->getResult(0);
-      held += leastOf(result, choices.results[0], floor.narrowest(result));
+      held += minOf(result, choices.results[0], floor.narrowest(result));
     }
-    most = std::max(most, held);
+    max = std::max(max, held);
   }
-  return always + most;
+  return always + max;
 }
 
 void Graph::addMemory() {
@@ -201,9 +201,9 @@ void Graph::addMemory() {
   // With micro-batches a part of these is there at a time.
   bool isWhole = candidate.stages == 1 && micro == 1;
   if (isWhole)
-    always += floor.leastInputBytes() / devices;
+    always += floor.minInputBytes() / devices;
   if (isWhole && !batch.isTraining())
-    always += floor.leastOutputBytes() / devices;
+    always += floor.minOutputBytes() / devices;
   const OpNode &any = ops.front().second;
   problem.addUsage(
       Memory, any.node, {0, end},

@@ -196,7 +196,7 @@ kerf::plan::chunkChoices(const PlanOptions &options, bool isTraining,
   auto add = [&](int64_t number, ScheduleKind kind) {
     if (choices.empty() || stages * number <= static_cast<int64_t>(numUnits))
       choices.push_back(
-          {number, cost::leastShares(kind, stages, microBatches, number)});
+          {number, cost::minShares(kind, stages, microBatches, number)});
   };
   if (!isPipeline)
     choices.emplace_back().shares = {static_cast<double>(microBatches), 1};

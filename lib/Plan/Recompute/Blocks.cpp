@@ -152,7 +152,7 @@ private:
   /// cross its cuts, and there as early as can be.
   Run align(const Run &run, size_t spare) const {
     Run best;
-    double fewest = std::numeric_limits<double>::infinity();
+    double minBytes = std::numeric_limits<double>::infinity();
     for (size_t offset = 0; offset < run.period; ++offset) {
       Run moved{run.begin + offset, run.period,
                 offset <= spare ? run.count : run.count - 1};
@@ -162,8 +162,8 @@ private:
       for (size_t cut = 0; cut <= moved.count; ++cut)
         bytes += static_cast<double>(crossing[moved.begin + cut * run.period]);
       bytes /= static_cast<double>(moved.count + 1);
-      if (bytes < fewest) {
-        fewest = bytes;
+      if (bytes < minBytes) {
+        minBytes = bytes;
         best = moved;
       }
     }

@@ -98,15 +98,15 @@ private:
   }
 
   void findHeld() {
-    int64_t most = 0;
+    int64_t max = 0;
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
         if (!isMadeHere(operand) &&
             !isa_and_nonnull<SourceOpInterface>(operand.getDefiningOp()))
-          most = std::max(most, wholeBytes(operand));
+          max = std::max(max, wholeBytes(operand));
     for (Operation *op : llvm::reverse(ops)) {
       bool isSmall = llvm::all_of(op->getResults(), [&](Value result) {
-        return wholeBytes(result) * kSmallPart <= most;
+        return wholeBytes(result) * kSmallPart <= max;
       });
       if (isSmall || mustBeHeld(op))
         held.insert(op);

@@ -92,7 +92,7 @@ std::string StepPlanner::refusal() const {
   return (asItIs().isStopped() ? "planning was ended before there was a plan"
                                : "no plan was found") +
          std::string(" that fits in memory: the smallest that was laid out, ") +
-         leastLaidOutName + ", needs " + bytesText(leastLaidOut) +
+         minLaidOutName + ", needs " + bytesText(minLaidOutBytes) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
          candidateNotes(endings(), *memoryLimitOf(options)) +
          (asItIs().isStopped()

@@ -25,9 +25,9 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Without a deadline, seconds that all choices may take together; the least
-/// and the most for one.
-static constexpr double kAll = 60, kLeast = 2, kMost = 10;
+/// Without a deadline, seconds that all choices may take together; the minimum
+/// and the maximum for one.
+static constexpr double kAllSeconds = 60, kMinSeconds = 2, kMaxSeconds = 10;
 
 //===----------------------------------------------------------------------===//
 // Names
@@ -213,7 +213,7 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
                     double seconds, ExplainedChoice &result) {
   Problem &problem = found.graph->problem;
   CostTable allowed = problem.nodes[node].costs;
-  int64_t leastBefore = leastPredicted;
+  int64_t savedMin = minPredictedBytes;
   Attempt forced;
   forced.allowance = found.allowance;
   forced.isFlat = found.isFlat;
@@ -248,19 +248,18 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
              limit && forced.solved.minNeeded.size() > Graph::Memory) {
       // Memory of all stages together.
       Sum stages = found.graph->candidate.stages;
-      Sum least =
-          (forced.solved.minNeeded[Graph::Memory] + stages - 1) / stages;
-      if (least > *limit)
-        result.leastMemory = cost::saturate(least);
+      Sum min = (forced.solved.minNeeded[Graph::Memory] + stages - 1) / stages;
+      if (min > *limit)
+        result.minMemory = cost::saturate(min);
     }
   }
-  leastPredicted = leastBefore;
+  minPredictedBytes = savedMin;
   result.plan = std::move(forced.summary);
   if (result.plan.reason == "nothing fits" &&
       result.plan.status != Status::Infeasible)
     result.plan.reason = "none found";
   if (result.plan.reason == "nothing fits")
-    result.plan.reason = result.leastMemory > 0
+    result.plan.reason = result.minMemory > 0
                              ? "a plan that has it needs more than the limit"
                              : "no plan has it";
   // What every plan of the candidate costs, each with this choice does too.
@@ -322,7 +321,8 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
 
   uint32_t node = found.graph->nodeOf(value);
   size_t count = found.graph->problem.numChoices(node);
-  double all = options.deadlineSeconds > 0 ? options.deadlineSeconds : kAll;
+  double all =
+      options.deadlineSeconds > 0 ? options.deadlineSeconds : kAllSeconds;
   double end = elapsed() + all;
   const dist::Mesh &mesh = found.graph->candidate.mesh;
   auto meshAttr = dist::MeshAttr::get(function.getContext(), mesh);
@@ -349,7 +349,9 @@ FailureOr<Explanation> Planner::explain(StringRef name, std::string &message) {
       double left = end - elapsed();
       double share = left / static_cast<double>(count - position);
       force(found, node, choice,
-            left > 0 ? std::min(std::clamp(share, kLeast, kMost), left) : 0,
+            left > 0
+                ? std::min(std::clamp(share, kMinSeconds, kMaxSeconds), left)
+                : 0,
             one);
       continue;
     }

@@ -158,15 +158,15 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
 }
 
 /// Looks for small plans under limits between what had no plan and the smallest
-/// plan so far, `least`, which the trials lower.
+/// plan so far, `minBytes`, which the trials lower.
 static void findSmall(PlanOptions options, int64_t tooLittle,
-                      const int64_t &least, llvm::function_ref<bool()> isOver,
-                      TryVerdict tryPlan) {
+                      const int64_t &minBytes,
+                      llvm::function_ref<bool()> isOver, TryVerdict tryPlan) {
   constexpr int kTrials = 6;
   constexpr double kClose = 1.1;
   auto low = static_cast<double>(tooLittle);
   for (int trial = 0; trial < kTrials && !isOver(); ++trial) {
-    auto high = static_cast<double>(least);
+    auto high = static_cast<double>(minBytes);
     if (high <= kClose * low)
       return;
     double middle = std::sqrt(std::max(low, 1.0)) * std::sqrt(high);
@@ -177,7 +177,7 @@ static void findSmall(PlanOptions options, int64_t tooLittle,
 }
 
 Infeasibility kerf::plan::explainInfeasible(
-    const PlanOptions &given, LeastMemory least, const std::string &notes,
+    const PlanOptions &given, MemoryNeeds needs, const std::string &notes,
     bool isCutShort, bool hasMore, const Effort &effort, TryPlan tryOut) {
   Infeasibility result;
   PlanOptions options = given;
@@ -186,19 +186,19 @@ Infeasibility kerf::plan::explainInfeasible(
     // A plan that divides the work otherwise is none.
     if (isWorkWaived(given) || given.objective == Objective::Time ||
         !trial.anyShareOfWork)
-      least.predicted = std::min(least.predicted, tried.leastBytes);
+      needs.predicted = std::min(needs.predicted, tried.minBytes);
     return tried.verdict;
   };
   std::optional<int64_t> limit = memoryLimitOf(options);
   auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
   auto isKnown = [&] {
-    return least.predicted < std::numeric_limits<int64_t>::max();
+    return needs.predicted < std::numeric_limits<int64_t>::max();
   };
   auto smallest = [&](const char *before) {
     return limit && isKnown()
                ? before + ("the smallest plan that is known is predicted to "
                            "need about " +
-                           bytes(least.predicted))
+                           bytes(needs.predicted))
                : std::string();
   };
   constexpr double trialSeconds = 5, smallSeconds = 2, allSeconds = 12;
@@ -288,46 +288,46 @@ Infeasibility kerf::plan::explainInfeasible(
   }
   // What fits was seen, but no plan was made of it, or nothing was seen at all:
   // that is no matter of memory.
-  if (isCutShort && inMemory != Trial::None && least.proven <= *limit &&
-      (!isKnown() || least.predicted <= *limit)) {
+  if (isCutShort && inMemory != Trial::None && needs.proven <= *limit &&
+      (!isKnown() || needs.predicted <= *limit)) {
     result.message = "no plan was found in the time that planning had" +
                      smallest("; ") + notes +
                      "\nnote: option deadline gives it more";
     return result;
   }
-  bool isProven = inMemory == Trial::None || least.proven > *limit;
-  if (least.predicted > *limit) {
+  bool isProven = inMemory == Trial::None || needs.proven > *limit;
+  if (needs.predicted > *limit) {
     PlanOptions shorter = options;
     shorter.deadlineSeconds = std::min(options.deadlineSeconds, smallSeconds);
     findSmall(
-        shorter, std::max(least.proven, *limit), least.predicted,
+        shorter, std::max(needs.proven, *limit), needs.predicted,
         [&] { return effort.seconds() - start > allSeconds; }, tryPlan);
   }
   if (isProven)
     result.message =
         "no plan fits in memory: " +
-        (least.proven > *limit
-             ? (least.isOfAll ? "every plan"
+        (needs.proven > *limit
+             ? (needs.isOfAll ? "every plan"
                               : "every plan that is searched for") +
-                   std::string(" needs at least ") + bytes(least.proven)
+                   std::string(" needs at least ") + bytes(needs.proven)
              : std::string("that is proven for each mesh"));
-  else if (isKnown() && least.predicted <= *limit)
+  else if (isKnown() && needs.predicted <= *limit)
     result.message =
         "no plan was found, though one was seen that is predicted to need " +
-        bytes(least.predicted);
+        bytes(needs.predicted);
   else
     result.message =
         "no plan was found that fits in memory: " +
         (isKnown() ? "the smallest that was found is predicted to need about " +
-                         bytes(least.predicted)
+                         bytes(needs.predicted)
                    : std::string("none is proven not to"));
   result.message += ", the limit is " + bytes(*limit) +
                     (isProven ? smallest(", and ") : "") + notes +
-                    holdsLessNote(given, hasMore, isProven, least.isOfAll);
+                    holdsLessNote(given, hasMore, isProven, needs.isOfAll);
   if (!isProven && isCutShort)
     result.message += "\nnote: the search ended at its time: there may be a "
                       "plan that a longer option deadline finds";
-  if (isKnown() && least.predicted > *limit)
+  if (isKnown() && needs.predicted > *limit)
     result.message += "\nnote: what is predicted is laid out at the end, and "
                       "may then need less or more (from 27% less to a third "
                       "more was seen)";

@@ -18,7 +18,7 @@ struct Tried {
   Trial verdict = Trial::Unknown;
   /// What the smallest plan that it came upon is predicted to take, whether it
   /// keeps the limit or not; the largest number: it came upon none.
-  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  int64_t minBytes = std::numeric_limits<int64_t>::max();
 };
 
 /// Searches under `options` and writes nothing. None: proven; Unknown: the
@@ -33,18 +33,18 @@ struct Infeasibility {
 /// Bytes of the fullest device, as far as a search found out: what every plan
 /// needs (0: unknown), and what the smallest plan is predicted to take (the
 /// largest number: there was none).
-struct LeastMemory {
+struct MemoryNeeds {
   int64_t proven, predicted;
   /// Whether `proven` is of every plan that there is, and not of those alone
   /// that are searched for.
   bool isOfAll = false;
 };
 
-/// Why there is no plan under `options`. `least`: of the search that found
+/// Why there is no plan under `options`. `needs`: of the search that found
 /// none; `notes`: how each candidate ended, one per line; `isCutShort`: the
 /// time that it had was over; `hasMore`: see holdsLessNote(); `effort`: of the
 /// trials, which end after some seconds of it.
-Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
+Infeasibility explainInfeasible(const PlanOptions &options, MemoryNeeds needs,
                                 const std::string &notes, bool isCutShort,
                                 bool hasMore, const Effort &effort,
                                 TryPlan tryPlan);

@@ -152,16 +152,16 @@ void Elimination<V>::Joint::walkUpTo(size_t summed, Fn visit) const {
 }
 
 /// The least of a + b; four at a time, which do not wait for each other.
-template <typename V> static V leastSum(const V *a, const V *b, size_t size) {
-  V least[4] = {2 * infinity<V>(), 2 * infinity<V>(), 2 * infinity<V>(),
-                2 * infinity<V>()};
+template <typename V> static V minSum(const V *a, const V *b, size_t size) {
+  V min[4] = {2 * infinity<V>(), 2 * infinity<V>(), 2 * infinity<V>(),
+              2 * infinity<V>()};
   size_t i = 0;
   for (; i + 4 <= size; i += 4)
     for (size_t lane = 0; lane < 4; ++lane)
-      least[lane] = std::min(least[lane], a[i + lane] + b[i + lane]);
+      min[lane] = std::min(min[lane], a[i + lane] + b[i + lane]);
   for (; i < size; ++i)
-    least[0] = std::min(least[0], a[i] + b[i]);
-  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+    min[0] = std::min(min[0], a[i] + b[i]);
+  return std::min(std::min(min[0], min[1]), std::min(min[2], min[3]));
 }
 
 template <typename V>
@@ -177,7 +177,7 @@ void Elimination<V>::Joint::walkMinima(Fn visit) const {
   const Input &last = inputs[atDepth[depth][0]];
   walkUpTo(depth - 1, [&](size_t row, const V *sums,
                           llvm::ArrayRef<uint32_t> index) {
-    visit(row, leastSum(sums, last.values + offset(last, index), rowSize));
+    visit(row, minSum(sums, last.values + offset(last, index), rowSize));
   });
 }
 

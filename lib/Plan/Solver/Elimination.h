@@ -44,7 +44,7 @@ struct EliminationStep {
 struct EliminationOrder {
   std::vector<EliminationStep> steps;
   bool fits = true; ///< no joint table passes the limit; else steps is partial
-  double largestTable = 0, totalEntries = 0;
+  double maxTableEntries = 0, totalEntries = 0;
   size_t width = 0;
 
   /// Exact: stops (fits = false) where the next table would pass the limit.

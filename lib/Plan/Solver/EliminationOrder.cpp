@@ -177,7 +177,7 @@ static EliminationOrder findOrder(const Model<V> &model, double limit,
     auto [weight, touched, node] = *queue.begin();
     order.width = std::max(order.width, greedy.neighbours[node].size());
     if (weight > limit && !splitting) {
-      order.largestTable = std::max(order.largestTable, weight);
+      order.maxTableEntries = std::max(order.maxTableEntries, weight);
       order.fits = false;
       return order;
     }
@@ -198,7 +198,7 @@ static EliminationOrder findOrder(const Model<V> &model, double limit,
       double entries = greedy.sizes[node];
       for (uint32_t other : step.scope)
         entries *= greedy.sizes[other];
-      order.largestTable = std::max(order.largestTable, entries);
+      order.maxTableEntries = std::max(order.maxTableEntries, entries);
       order.totalEntries += entries;
       order.steps.push_back(std::move(step));
     }

@@ -31,7 +31,8 @@ static unsigned bitsOf(Sum value) {
 
 LevelWeights LevelWeights::of(const Problem &problem) {
   // For each level: how far apart two solutions can be, and how large.
-  Sum range[kNumLevels] = {}, largest[kNumLevels] = {}, max[kNumLevels] = {};
+  Sum range[kNumLevels] = {}, maxAbsolute[kNumLevels] = {},
+      max[kNumLevels] = {};
   auto account = [&](const CostTable &table, Sum times) {
     for (unsigned level = 0; level < kNumLevels; ++level) {
       const std::vector<int64_t> &values = table.levels[level];
@@ -47,7 +48,7 @@ LevelWeights LevelWeights::of(const Problem &problem) {
       }
       range[level] += times * (high - low);
       max[level] += times * high;
-      largest[level] += times * std::max(absolute(low), absolute(high));
+      maxAbsolute[level] += times * std::max(absolute(low), absolute(high));
     }
   };
   for (const Problem::Node &node : problem.nodes)
@@ -65,7 +66,7 @@ LevelWeights LevelWeights::of(const Problem &problem) {
   LevelWeights weights;
   auto tables = static_cast<Sum>(problem.nodes.size() + problem.edges.size());
   constexpr unsigned kBits = 116;
-  unsigned used = bitsOf(largest[0]) + 1;
+  unsigned used = bitsOf(maxAbsolute[0]) + 1;
   Sum scaled[kNumLevels] = {};
   for (unsigned level = 1; level < kNumLevels; ++level) {
     if (range[level] == 0)
@@ -88,8 +89,9 @@ LevelWeights LevelWeights::of(const Problem &problem) {
   }
   for (unsigned level = 0; level < kNumLevels; ++level) {
     Sum slack = weights.shift[level] ? tables : 0;
-    weights.magnitude += ((largest[level] >> weights.shift[level]) + slack) *
-                         weights.weight[level];
+    weights.magnitude +=
+        ((maxAbsolute[level] >> weights.shift[level]) + slack) *
+        weights.weight[level];
     if (level > 0)
       weights.maxBelow += ((max[level] >> weights.shift[level]) + slack) *
                           weights.weight[level];
@@ -412,11 +414,11 @@ template <typename V> void Model<V>::tightenRows() {
       int64_t min = *llvm::min_element(usage.amounts);
       for (int64_t &amount : usage.amounts)
         amount -= min;
-      int64_t largest = *llvm::max_element(usage.amounts);
+      int64_t range = *llvm::max_element(usage.amounts);
       base[usage.begin] += min;
       base[usage.end] -= min;
-      max[usage.begin] += largest;
-      max[usage.end] -= largest;
+      max[usage.begin] += range;
+      max[usage.end] -= range;
     }
   if (everyRow.empty())
     everyRow = rows;

@@ -27,7 +27,7 @@ template <typename V> struct View {
   const V *values;
   size_t outer, inner;
   /// Of each choice: where it costs least, without its own part of the index.
-  std::vector<size_t> least = {};
+  std::vector<size_t> minEntry = {};
 };
 
 template <typename V> struct Pruner {
@@ -81,14 +81,14 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
   // Of equal choices the first one dominates.
   auto isTooMuch = [&](V worst) { return worst > 0 || (worst == 0 && a > b); };
   // A part of the sum; `worst` is never more than the sum.
-  auto atLeast = [&](const View<V> &view) {
-    const V *entry = view.values + view.least[b];
+  auto minOf = [&](const View<V> &view) {
+    const V *entry = view.values + view.minEntry[b];
     V costA = entry[a * view.inner];
     return blocked(costA) ? infinity<V>() : costA - entry[b * view.inner];
   };
   V worst = model.costs(node)[a] - model.costs(node)[b];
   for (const View<V> &view : views) {
-    V more = atLeast(view);
+    V more = minOf(view);
     if (more == infinity<V>())
       return false;
     worst += more;
@@ -96,7 +96,7 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
   if (isTooMuch(worst))
     return false;
   for (const View<V> &view : views) {
-    V max = atLeast(view);
+    V max = minOf(view);
     worst -= max;
     for (size_t o = 0; o < view.outer; ++o) {
       model.countEntries(view.inner);
@@ -139,7 +139,7 @@ template <typename V> std::vector<char> Pruner<V>::judge(uint32_t node) const {
     bool possible = !blocked(model.costs(node)[c]);
     for (View<V> &view : views) {
       V min = infinity<V>();
-      size_t &at = view.least.emplace_back(0);
+      size_t &at = view.minEntry.emplace_back(0);
       for (size_t o = 0; o < view.outer; ++o) {
         size_t first = o * choices * view.inner;
         const V *row = view.values + first + c * view.inner;

@@ -37,7 +37,7 @@ static SolveResult eliminateOn(const Problem &problem,
   }
   EliminationOrder order = EliminationOrder::find(
       model, static_cast<double>(options.maxTableEntries));
-  statistics.largestTable = order.largestTable;
+  statistics.maxTableEntries = order.maxTableEntries;
   statistics.inducedWidth = order.width;
   if (!order.fits)
     return finish("table too large");
@@ -419,7 +419,7 @@ template <typename V> SolveResult Solver<V>::run() {
                                   static_cast<double>(options.maxTableEntries));
   };
   EliminationOrder order = findOrder();
-  result.statistics.largestTable = order.largestTable;
+  result.statistics.maxTableEntries = order.maxTableEntries;
   result.statistics.inducedWidth = order.width;
   if (shouldSplitLevels(order.fits ? order.totalEntries
                                    : static_cast<double>(infinity<V>())))

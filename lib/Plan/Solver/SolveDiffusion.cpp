@@ -40,7 +40,7 @@ void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
   double affordable = kMaxWork / std::max(2 * diffusion.entries(), 1.0);
   int steps = static_cast<int>(std::clamp(affordable, 20.0, 1.0 * kMaxSteps));
   std::vector<Sum> now(model.rows.size(), 0), best = now;
-  std::optional<V> largest;
+  std::optional<V> maxBound;
   double factor = 1;
   double unit = std::ldexp(1.0, static_cast<int>(priceShift<V>()));
   int idle = 0;
@@ -48,9 +48,9 @@ void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
     // The first steps look for a solution, even where all cost too much: when
     // others turn out to need more memory, it may be the one that is taken.
     bool isFirst = step < kFirstSteps;
-    V most = isFirst ? upper : goal();
-    diffusion.pass(/*forward=*/true, most);
-    diffusion.pass(/*forward=*/false, most);
+    V cutoff = isFirst ? upper : goal();
+    diffusion.pass(/*forward=*/true, cutoff);
+    diffusion.pass(/*forward=*/false, cutoff);
     V bound = diffusion.bound();
     lower =
         std::max(lower, diffusion.isEmpty() ? goal() : std::min(bound, goal()));
@@ -73,8 +73,8 @@ void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
     // At no prices the passes are given time to settle.
     if (step < kFirstPasses)
       continue;
-    if (!largest || bound > *largest) {
-      largest = bound;
+    if (!maxBound || bound > *maxBound) {
+      maxBound = bound;
       best = now;
       idle = 0;
     } else if (++idle >= kIdleSteps) {
@@ -89,8 +89,8 @@ void Solver<V>::raisePrices(Diffusion<V> &diffusion, size_t forbidden) {
     if (norm == 0)
       break;
     auto at = static_cast<double>(bound);
-    double target = blocked(most) ? at + 0.05 * std::abs(at) + 1
-                                  : static_cast<double>(most);
+    double target = blocked(cutoff) ? at + 0.05 * std::abs(at) + 1
+                                    : static_cast<double>(cutoff);
     double size = factor * std::max(target - at, 1.0) / norm * unit;
     for (size_t row = 0; row < load.size(); ++row) {
       double next =

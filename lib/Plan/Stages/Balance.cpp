@@ -82,11 +82,11 @@ Cutter::balance(std::vector<size_t> cuts) const {
     if (path + last >= worth)
       return path + last;
     work -= 2 * micro * count * static_cast<int64_t>(schedules.size());
-    int64_t least = std::numeric_limits<int64_t>::max();
+    int64_t min = std::numeric_limits<int64_t>::max();
     for (const cost::Schedule &schedule : schedules)
-      least = std::min(
-          least, llvm::cantFail(cost::simulate(schedule, times)).makespan);
-    return cost::fromPicoseconds(least) + last;
+      min = std::min(min,
+                     llvm::cantFail(cost::simulate(schedule, times)).makespan);
+    return cost::fromPicoseconds(min) + last;
   };
   double best = secondsOf(cuts, std::numeric_limits<double>::infinity());
   /// Moves the cuts from `first` to `last` while that helps.

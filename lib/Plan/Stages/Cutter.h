@@ -90,7 +90,7 @@ private:
                        visit);
   void collectCrossing();
   /// What a step of this solution takes at least with so many chunks.
-  double leastSeconds(const ChunkChoice &choice) const;
+  double minSeconds(const ChunkChoice &choice) const;
   /// `rival`: the plan of fewer chunks, which this one must be faster than to
   /// be worth working out.
   void cutInto(int64_t chunks, const StagePlan *rival);

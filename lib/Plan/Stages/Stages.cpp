@@ -320,7 +320,7 @@ std::string kerf::plan::tooFewOps(size_t ops, int64_t stages, int64_t chunks) {
          stagesText(stages, chunks);
 }
 
-double Cutter::leastSeconds(const ChunkChoice &choice) const {
+double Cutter::minSeconds(const ChunkChoice &choice) const {
   double perMicroBatch = 0, once = 0;
   for (const Unit &unit : units) {
     const Load &load = unit.load;
@@ -429,7 +429,7 @@ StagePlan Cutter::run() {
     const StagePlan *rival = best && best->feasible ? &*best : nullptr;
     if (rival && options.objective == Objective::Time &&
         (excessOf(*rival) > 0 ||
-         leastSeconds(choice) >=
+         minSeconds(choice) >=
              std::min(rival->stepSeconds, request.worthSeconds)))
       continue;
     cutInto(choice.number, rival);

@@ -31,7 +31,7 @@ struct Kind {
   std::vector<const plan::ExplainedChoice *> all;
   bool isAlike(const plan::ExplainedChoice &other) const {
     const plan::CandidateSummary &a = first->plan, &b = other.plan;
-    return a.reason == b.reason && first->leastMemory == other.leastMemory &&
+    return a.reason == b.reason && first->minMemory == other.minMemory &&
            (!a.reason.empty() ||
             (a.cost == b.cost && a.lowerBound == b.lowerBound &&
              a.bytesPerRank == b.bytesPerRank &&
@@ -139,9 +139,9 @@ std::string Text::reason(const plan::ExplainedChoice &choice) const {
   std::string text =
       choice.plan.status == plan::Status::Infeasible ? "infeasible" : "none";
   text += ": " + choice.plan.reason;
-  if (choice.leastMemory > 0)
+  if (choice.minMemory > 0)
     text +=
-        ", at least " + formatBytesBeside(double(choice.leastMemory), limit());
+        ", at least " + formatBytesBeside(double(choice.minMemory), limit());
   else if (choice.plan.peakMemoryBytes > 0)
     text += ", about " +
             formatBytesBeside(double(choice.plan.peakMemoryBytes), limit());
@@ -215,11 +215,11 @@ size_t Text::roomBehind(const Table::Row &head,
   for (const Kind &kind : kinds)
     if (kind.first->plan.reason.empty())
       widen(row(*kind.first));
-  constexpr size_t kColumns = 118, kLeast = 40;
+  constexpr size_t kColumns = 118, kMinColumns = 40;
   size_t taken = 0;
   for (size_t width : widths)
     taken += width + 2;
-  return std::max(kLeast, kColumns - std::min(kColumns, taken));
+  return std::max(kMinColumns, kColumns - std::min(kColumns, taken));
 }
 
 /// The choices of a kind, of which one has figures; others stand below it.
@@ -340,8 +340,8 @@ void kerf::tool::printExplanationJson(llvm::raw_ostream &out,
     }
     if (plan.peakMemoryBytes > 0)
       entry["peak_memory_bytes"] = plan.peakMemoryBytes;
-    if (choice.leastMemory > 0)
-      entry["least_memory_bytes"] = choice.leastMemory;
+    if (choice.minMemory > 0)
+      entry["least_memory_bytes"] = choice.minMemory;
     choices.push_back(std::move(entry));
   }
   json::Object root{{"schema", explainSchema.text()},
