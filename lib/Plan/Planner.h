@@ -121,8 +121,8 @@ public:
         batch(function, options.batchDims, this->rules),
         dimBlocks(function, this->rules), names(function),
         floor(function, batch.isTraining()), traffic(function),
-        zero(function, options.zero), numOps(unitsOf(function).size()),
-        spent(spent) {}
+        zero(function, options.zero),
+        numOps(colocationGroupsOf(function).size()), spent(spent) {}
 
   /// The best plan of all candidates, whose reason says why it is none; null
   /// with an error where the request is at fault. Plans that keep the limit are

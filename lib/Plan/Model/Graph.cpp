@@ -3,8 +3,8 @@
 
 #include "../Report/Infeasible.h"
 
+#include "ColocationGroups.h"
 #include "Meshes.h"
-#include "StageUnits.h"
 #include "Terminator.h"
 
 #include "kerf/Interfaces/KerfDialect.h"

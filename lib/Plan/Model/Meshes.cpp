@@ -188,13 +188,13 @@ static bool mayInterleave(const PlanOptions &options, bool isTraining) {
 llvm::SmallVector<ChunkChoice>
 kerf::plan::chunkChoices(const PlanOptions &options, bool isTraining,
                          int64_t stages, int64_t microBatches,
-                         size_t numUnits) {
+                         size_t numGroups) {
   using cost::ScheduleKind;
   bool isPipeline = isTraining && stages > 1;
   bool isAsked = isPipeline && options.schedule == ScheduleKind::Interleaved;
   llvm::SmallVector<ChunkChoice> choices;
   auto add = [&](int64_t number, ScheduleKind kind) {
-    if (choices.empty() || stages * number <= static_cast<int64_t>(numUnits))
+    if (choices.empty() || stages * number <= static_cast<int64_t>(numGroups))
       choices.push_back(
           {number, cost::minShares(kind, stages, microBatches, number)});
   };
@@ -304,7 +304,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
         options, stages, batchSize, canMicroBatch, isInterleaved);
     auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
       llvm::SmallVector<ChunkChoice> chunks =
-          chunkChoices(options, isTraining, stages, micro, request.numUnits);
+          chunkChoices(options, isTraining, stages, micro, request.numGroups);
       for (std::vector<NamedAxis> &free :
            freeAxes(inner, orderMatters, isTraining,
                     /*onlyOne=*/!fixed.empty(),

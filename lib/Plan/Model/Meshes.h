@@ -37,16 +37,17 @@ struct MeshSet {
 /// Whether any mesh of a request can have an axis of data parallelism.
 bool mayCutData(const PlanOptions &options);
 
-inline constexpr size_t kAnyUnits = std::numeric_limits<size_t>::max();
+inline constexpr size_t kAnyGroups = std::numeric_limits<size_t>::max();
 
 /// The numbers of chunks that a stage may hold when the model is cut into
 /// `stages` stages. Only a training step whose objective is time may have
 /// several: they take less time, but hold and send more. There are never more
-/// chunks than the model has units. The result has at least one number.
+/// chunks than the model has colocation groups. The result has at least one
+/// number.
 llvm::SmallVector<ChunkChoice> chunkChoices(const PlanOptions &options,
                                             bool isTraining, int64_t stages,
                                             int64_t microBatches,
-                                            size_t numUnits);
+                                            size_t numGroups);
 
 /// What is known of a function before any mesh is.
 struct MeshRequest {
@@ -56,7 +57,7 @@ struct MeshRequest {
   bool canMicroBatch = false;
   std::string whyNot;
   bool isTraining = false;
-  size_t numUnits = 1; ///< ops that stay together (unitsOf())
+  size_t numGroups = 1; ///< colocation groups (ColocationGroups.h)
 };
 
 MeshSet enumerateMeshes(const PlanOptions &options, const MeshRequest &request);

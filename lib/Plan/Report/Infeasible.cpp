@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"
 
-#include "../Model/StageUnits.h"
+#include "../Model/ColocationGroups.h"
 
 #include "kerf/Support/Units.h"
 

@@ -122,7 +122,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
        {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
     MeshCandidate candidate = candidateOf(given.mesh, scope.free);
     candidate.chunks = chunkChoices(own, batch.isTraining(), candidate.stages,
-                                    candidate.microBatches, kAnyUnits);
+                                    candidate.microBatches, kAnyGroups);
     own.maxPadding = scope.maxPadding;
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)

@@ -1,12 +1,12 @@
 //===- Balance.cpp - cuts of a pipeline that trains -----------------------===//
 //
 // Problem: the dynamic program makes the slowest chunk as fast as possible. One
-// unit that takes long (the head of a language model) lets all other chunks be
+// group that takes long (the head of a language model) lets all other chunks be
 // as long, wherever they are, and a stage with several long ones is late.
 // Unequal stages may be as fast as the slowest, and fill the pipeline slower.
 //
 // Idea: what the cuts are worth is simulated, and a run of neighbouring cuts is
-// moved by some units while that makes the step faster: so work goes from one
+// moved by some groups while that makes the step faster: so work goes from one
 // chunk to any other. Steps are halved when no move helps. Most moves are ruled
 // out by the longest path through the step, which is known without simulating.
 // What is looked at is limited; what is found is never slower.
@@ -43,13 +43,13 @@ static constexpr int64_t kMaxWork = 4'000'000;
 
 std::pair<std::vector<size_t>, double>
 Cutter::balance(std::vector<size_t> cuts) const {
-  size_t n = units.size();
+  size_t n = groups.size();
   std::vector<double> before[kParts];
   for (int part = 0; part < kParts; ++part) {
     before[part].assign(n + 1, 0);
     for (size_t i = 0; i < n; ++i)
-      before[part][i + 1] = before[part][i] + units[i].load.compute[part] +
-                            units[i].load.move[part];
+      before[part][i + 1] = before[part][i] + groups[i].load.compute[part] +
+                            groups[i].load.move[part];
   }
   auto each = static_cast<double>(micro);
   std::vector<cost::Schedule> schedules;

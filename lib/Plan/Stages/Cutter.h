@@ -34,7 +34,7 @@ inline StepPart partOf(StepPass pass) {
   return pass == StepPass::Forward ? Forward : Backward;
 }
 
-/// The cost of a unit or a stage in a step, on one device.
+/// The cost of a colocation group or a stage in a step, on one device.
 struct Load {
   double compute[kParts] = {}, move[kParts] = {};
   cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
@@ -59,8 +59,9 @@ struct Load {
   }
 };
 
-/// Ops that stay together.
-struct Unit {
+/// Ops that must be in one stage (../Model/ColocationGroups.h), and what they
+/// take.
+struct ColocationGroup {
   llvm::SmallVector<mlir::Operation *> ops;
   Load load;
   int64_t sources = 0; ///< bytes of its sources
@@ -81,10 +82,10 @@ public:
   StagePlan run();
 
 private:
-  void makeUnits();
+  void makeGroups();
   void collect();
   /// What is gathered for a pass of each micro-batch: the pass, the cost, and
-  /// the units that read it, in order.
+  /// the groups that read it, in order.
   void forEachPass(llvm::function_ref<void(StepPass, const Graph::OpCost &,
                                            llvm::ArrayRef<size_t>)>
                        visit);
@@ -104,10 +105,10 @@ private:
   /// By how many bytes it is predicted to be above the memory limit.
   double excessOf(const StagePlan &each) const;
   bool isBetter(const StagePlan &a, const StagePlan &b) const;
-  /// Whether hints let a unit be in a stage.
-  bool mayBeIn(const Unit &unit, size_t place) const {
+  /// Whether hints let a group be in a stage.
+  bool mayBeIn(const ColocationGroup &group, size_t place) const {
     auto stage = static_cast<int64_t>(place) % candidate.stages;
-    return llvm::all_of(unit.wanted,
+    return llvm::all_of(group.wanted,
                         [&](int64_t wanted) { return wanted == stage; });
   }
   /// `isLimited`: without those that are estimated to hold too much.
@@ -115,7 +116,7 @@ private:
   /// By place: so many micro-batches it holds at once at least, under any of
   /// the schedules that it may have.
   std::vector<double> heldMicroBatches() const;
-  /// The cuts of a given plan; empty if they are not between units.
+  /// The cuts of a given plan; empty if they are not between groups.
   std::vector<size_t> givenCuts();
   /// All of the plan but its memory, which takes as long.
   void fillIn(const std::vector<size_t> &cuts);
@@ -127,10 +128,10 @@ private:
   int64_t timesOf(mlir::Value value) const {
     return batch.isOfStep(value) ? 1 : micro;
   }
-  size_t firstUnit(mlir::Value value) const {
-    size_t first = units.size();
+  size_t firstGroup(mlir::Value value) const {
+    size_t first = groups.size();
     for (mlir::Operation *user : value.getUsers())
-      if (auto found = unitOf.find(user); found != unitOf.end())
+      if (auto found = groupOf.find(user); found != groupOf.end())
         first = std::min(first, found->second);
     return first;
   }
@@ -145,9 +146,9 @@ private:
   const MeshCandidate &candidate;
   int64_t micro;
   size_t places = 1; ///< chunks of all stages
-  std::vector<Unit> units;
-  llvm::DenseMap<mlir::Operation *, size_t> unitOf; ///< no sources, no return
-  /// Bytes per rank and step over a cut before unit i, and seconds.
+  std::vector<ColocationGroup> groups;
+  llvm::DenseMap<mlir::Operation *, size_t> groupOf; ///< no sources, no return
+  /// Bytes per rank and step over a cut before group i, and seconds.
   std::vector<double> crossing, crossingSeconds;
   /// For `volume`: what a stage sends, exactly.
   std::optional<Crossings> crossings;

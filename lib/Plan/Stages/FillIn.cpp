@@ -15,8 +15,8 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
   std::vector<Load> loads(places);
   for (size_t place = 0; place < places; ++place)
     for (size_t i = cuts[place]; i < cuts[place + 1]; ++i) {
-      loads[place].add(units[i].load);
-      for (Operation *op : units[i].ops)
+      loads[place].add(groups[i].load);
+      for (Operation *op : groups[i].ops)
         plan.placeOf[op] = static_cast<int64_t>(place);
     }
   auto placeOf = [&](Operation *op) {
@@ -26,10 +26,10 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
   // Each stage brings a source or argument to its shared layout by itself, once
   // per step or for each of its chunks.
   auto repeat = [&](Value value) {
-    size_t first = firstUnit(value);
-    if (first == units.size())
+    size_t first = firstGroup(value);
+    if (first == groups.size())
       return;
-    int64_t maker = placeOf(units[first].ops.front());
+    int64_t maker = placeOf(groups[first].ops.front());
     StepPart part = partOf(graph.sharedPhase(value));
     llvm::SmallDenseSet<int64_t> known = {maker % candidate.stages};
     for (int64_t place : otherPlaces(value, maker, placeOf))
@@ -45,13 +45,13 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
         repeat(result);
   forEachPass([&](StepPass pass, const Graph::OpCost &cost,
                   ArrayRef<size_t> readers) {
-    auto placeOfUnit = [&](size_t unit) {
-      return placeOf(units[unit].ops.front());
+    auto placeOfGroup = [&](size_t group) {
+      return placeOf(groups[group].ops.front());
     };
-    // Units are in the order of places.
+    // Groups are in the order of places.
     for (auto [before, reader] : llvm::zip(readers, llvm::drop_begin(readers)))
-      if (placeOfUnit(before) != placeOfUnit(reader))
-        loads[placeOfUnit(reader)].add(partOf(pass), cost);
+      if (placeOfGroup(before) != placeOfGroup(reader))
+        loads[placeOfGroup(reader)].add(partOf(pass), cost);
   });
   StageTraffic traffic = trafficOf(graph, solution, function, placeOf);
   for (const StageTraffic::Send &send : traffic.sends) {
@@ -76,7 +76,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     for (size_t place = stage; place < places; place += p) {
       load.add(loads[place]);
       for (size_t i = cuts[place]; i < cuts[place + 1]; ++i)
-        summary.nodes += static_cast<int64_t>(units[i].ops.size());
+        summary.nodes += static_cast<int64_t>(groups[i].ops.size());
     }
     summary.flops = cost::saturate(load.flops * candidate.devicesPerStage());
     summary.seconds = load.seconds();

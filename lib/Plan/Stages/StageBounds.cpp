@@ -13,13 +13,13 @@ static constexpr double kNever = std::numeric_limits<double>::infinity();
 
 StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
                          const PlanOptions &options, const BatchAnalysis &batch)
-    : units(unitsOf(function)), stages(candidate.stages),
-      flops(units.size() + 1, 0), crossings(units.size()),
+    : groups(colocationGroupsOf(function)), stages(candidate.stages),
+      flops(groups.size() + 1, 0), crossings(groups.size()),
       within(candidate.stages, 0) {
-  llvm::DenseMap<Operation *, size_t> unitOf;
-  for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit)
-      unitOf[op] = i;
+  llvm::DenseMap<Operation *, size_t> groupOf;
+  for (auto [i, group] : llvm::enumerate(groups))
+    for (Operation *op : group)
+      groupOf[op] = i;
   llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
   auto part = [&](Value value) {
     auto type = tensorType(value);
@@ -28,17 +28,17 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
     return static_cast<double>(type.getNumElements() * each) /
            static_cast<double>(candidate.devicesPerStage());
   };
-  for (auto [i, unit] : llvm::enumerate(units)) {
+  for (auto [i, group] : llvm::enumerate(groups)) {
     flops[i + 1] = flops[i];
-    for (Operation *op : unit) {
+    for (Operation *op : group) {
       flops[i + 1] += static_cast<double>(wholeFlops(op));
       for (Value result : op->getResults())
-        crossings.add(crossingOf(result, i, part(result), unitOf));
+        crossings.add(crossingOf(result, i, part(result), groupOf));
       // When a source is assigned, its new value is sent to the other stages
       // that use it.
       if (auto assign = dyn_cast<dist::AssignOp>(op))
         crossings.add(crossingOf(assign.getSource(), i,
-                                 part(assign.getSource()), unitOf));
+                                 part(assign.getSource()), groupOf));
     }
   }
   bool waived = isWorkWaived(options) || options.objective != Objective::Volume;
@@ -52,7 +52,7 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
 }
 
 void StageBounds::placeCuts() {
-  size_t n = units.size();
+  size_t n = groups.size();
   auto p = static_cast<size_t>(stages);
   using Table = std::vector<std::vector<double>>;
   Table busiest(p + 1, std::vector<double>(n + 1, kNever)), sum = busiest;
@@ -83,10 +83,10 @@ double StageBounds::minBytes(double problemCost) const {
 }
 
 void StageBounds::findSure() {
-  size_t n = units.size();
+  size_t n = groups.size();
   auto p = static_cast<size_t>(stages);
   using Table = std::vector<std::vector<char>>;
-  // Whether the units before i, or from i on, can form k stages.
+  // Whether the groups before i, or from i on, can form k stages.
   Table front(p + 1, std::vector<char>(n + 1, false)), behind = front;
   auto fits = [&](size_t begin, size_t end) {
     return flops[end] - flops[begin] <= stageFlops;
@@ -122,7 +122,7 @@ void StageBounds::sharpen(const Graph &graph, double deadlineSeconds,
       continue;
     llvm::DenseSet<Operation *> inside;
     for (size_t i = first; i < last; ++i)
-      inside.insert(units[i].begin(), units[i].end());
+      inside.insert(groups[i].begin(), groups[i].end());
     SolveOptions solveOptions;
     solveOptions.deadlineSeconds = deadlineSeconds;
     solveOptions.effort = effort;

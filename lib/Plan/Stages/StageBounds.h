@@ -6,8 +6,9 @@
 //
 // Idea: a value that leaves a stage is sent at least once, at best a D-th of it
 // by each of the stage's D devices. Every stage must do its share of the
-// operations and no more, which limits where cuts can be; some units therefore
-// lie in stage k wherever the cuts are. So for stage k of units [b, e):
+// operations and no more, which limits where cuts can be; some colocation
+// groups therefore lie in stage k wherever the cuts are. So for stage k of
+// groups [b, e):
 //
 //   bytes_k >= R_k + sent(b, e)
 //
@@ -17,14 +18,14 @@
 // the mean, over all ranks, of what the whole Problem moves and all boundaries
 // send.
 //
-// O(p units^2 + units crossings), and for R_k p Problems that together are
+// O(p groups^2 + groups crossings), and for R_k p Problems that together are
 // smaller than the whole.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H
 #define KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H
 
-#include "../Model/StageUnits.h"
+#include "../Model/ColocationGroups.h"
 
 namespace kerf::plan {
 
@@ -51,13 +52,13 @@ private:
   /// Sets `sure`.
   void findSure();
 
-  std::vector<llvm::SmallVector<mlir::Operation *>> units;
+  std::vector<llvm::SmallVector<mlir::Operation *>> groups;
   int64_t stages;
   double stageFlops;         ///< what a stage may do at most
-  std::vector<double> flops; ///< of the units before each
+  std::vector<double> flops; ///< of the groups before each
   Crossings crossings;
   std::vector<double> within; ///< R_k
-  /// Units that are in stage k wherever the cuts are: [first, second).
+  /// Groups that are in stage k wherever the cuts are: [first, second).
   std::vector<std::pair<size_t, size_t>> sure;
   bool impossible = false;
   double max = 0; ///< of the busiest rank, over all cuts

@@ -54,11 +54,11 @@ kerf::plan::otherPlaces(Value value, int64_t from,
   return places;
 }
 
-void Cutter::makeUnits() {
-  for (SmallVector<Operation *> &ops : unitsOf(function)) {
+void Cutter::makeGroups() {
+  for (SmallVector<Operation *> &ops : colocationGroupsOf(function)) {
     for (Operation *op : ops)
-      unitOf[op] = units.size();
-    units.emplace_back().ops = std::move(ops);
+      groupOf[op] = groups.size();
+    groups.emplace_back().ops = std::move(ops);
   }
 }
 
@@ -71,8 +71,9 @@ void Cutter::forEachPass(
         SmallVector<size_t> readers;
         for (OpOperand &use : result.getUses())
           if (graph.getZero().passOf(use) == pass)
-            if (auto unit = unitOf.find(use.getOwner()); unit != unitOf.end())
-              readers.push_back(unit->second);
+            if (auto group = groupOf.find(use.getOwner());
+                group != groupOf.end())
+              readers.push_back(group->second);
         llvm::sort(readers);
         if (!readers.empty())
           visit(pass, graph.passCostOf(solution, result, pass), readers);
@@ -82,21 +83,21 @@ void Cutter::forEachPass(
 void Cutter::collect() {
   count(request.effort, WorkPiece::OpOfStage,
         3 * static_cast<double>(llvm::range_size(function.getBody().front())));
-  makeUnits();
+  makeGroups();
   // Added up in program order, since sums of doubles depend on the order.
-  for (Unit &unit : units)
-    for (Operation *op : unit.ops) {
-      unit.load.add(partOf(dist::getPhase(op)), graph.costOf(solution, op));
+  for (ColocationGroup &group : groups)
+    for (Operation *op : group.ops) {
+      group.load.add(partOf(dist::getPhase(op)), graph.costOf(solution, op));
       for (Value result : op->getResults())
-        unit.load.add(partOf(graph.sharedPhase(result)),
-                      graph.sharedCostOf(solution, result));
+        group.load.add(partOf(graph.sharedPhase(result)),
+                       graph.sharedCostOf(solution, result));
     }
-  // Arguments and sources belong to no unit: bringing them to a shared layout
+  // Arguments and sources belong to no group: bringing them to a shared layout
   // counts at the first use.
   auto addShared = [&](Value value) {
-    if (size_t first = firstUnit(value); first < units.size())
-      units[first].load.add(partOf(graph.sharedPhase(value)),
-                            graph.sharedCostOf(solution, value));
+    if (size_t first = firstGroup(value); first < groups.size())
+      groups[first].load.add(partOf(graph.sharedPhase(value)),
+                             graph.sharedCostOf(solution, value));
   };
   for (BlockArgument argument : function.getArguments())
     addShared(argument);
@@ -104,27 +105,27 @@ void Cutter::collect() {
     if (isa<SourceOpInterface>(op))
       for (Value result : op.getResults()) {
         addShared(result);
-        if (size_t first = firstUnit(result); first < units.size())
-          units[first].sources += graph.localBytes(solution, result);
+        if (size_t first = firstGroup(result); first < groups.size())
+          groups[first].sources += graph.localBytes(solution, result);
       }
   forEachPass(
       [&](StepPass pass, const Graph::OpCost &cost, ArrayRef<size_t> readers) {
-        units[readers.front()].load.add(partOf(pass), cost);
+        groups[readers.front()].load.add(partOf(pass), cost);
       });
-  // Moves for an output count in the unit that makes the output.
+  // Moves for an output count in the group that makes the output.
   Operation *end = function.getBody().front().getTerminator();
   for (OpOperand &output : end->getOpOperands()) {
-    auto maker = unitOf.find(output.get().getDefiningOp());
-    size_t unit = maker == unitOf.end() ? 0 : maker->second;
-    if (!units.empty())
-      units[unit].load.add(batch.isTraining() ? Once : Forward,
-                           graph.moveCostOf(solution, output));
+    auto maker = groupOf.find(output.get().getDefiningOp());
+    size_t group = maker == groupOf.end() ? 0 : maker->second;
+    if (!groups.empty())
+      groups[group].load.add(batch.isTraining() ? Once : Forward,
+                             graph.moveCostOf(solution, output));
   }
   for (auto [value, stage] : graph.getWantedStages()) {
-    auto maker = unitOf.find(value.getDefiningOp());
-    size_t unit = maker == unitOf.end() ? firstUnit(value) : maker->second;
-    if (unit < units.size())
-      units[unit].wanted.push_back(stage);
+    auto maker = groupOf.find(value.getDefiningOp());
+    size_t group = maker == groupOf.end() ? firstGroup(value) : maker->second;
+    if (group < groups.size())
+      groups[group].wanted.push_back(stage);
   }
   collectCrossing();
 }
@@ -143,25 +144,25 @@ static Value rootOf(Value value) {
 }
 
 void Cutter::collectCrossing() {
-  crossing.assign(units.size() + 1, 0);
-  crossingSeconds.assign(units.size() + 1, 0);
-  crossings.emplace(units.size());
+  crossing.assign(groups.size() + 1, 0);
+  crossingSeconds.assign(groups.size() + 1, 0);
+  crossings.emplace(groups.size());
   llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
   // Of all copies of a value one is held, the smallest at least.
   llvm::MapVector<Value, std::pair<size_t, int64_t>> held;
-  for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit.ops) {
+  for (auto [i, group] : llvm::enumerate(groups))
+    for (Operation *op : group.ops) {
       for (OpResult result : op->getResults()) {
         bool isKept = false;
         for (Operation *user : result.getUsers())
-          isKept |= unitOf.contains(user) &&
+          isKept |= groupOf.contains(user) &&
                     partOf(dist::getPhase(op)) == Forward &&
                     partOf(dist::getPhase(user)) == Backward;
         int64_t bytes = graph.sharedBytes(solution, result);
         auto times =
             static_cast<double>(summed.contains(result) ? 1 : timesOf(result));
         Crossing whole =
-            crossingOf(result, i, static_cast<double>(bytes) * times, unitOf);
+            crossingOf(result, i, static_cast<double>(bytes) * times, groupOf);
         crossings->add(whole);
         double seconds =
             whole.first < whole.last ? sendSeconds(bytes) * times : 0;
@@ -169,7 +170,7 @@ void Cutter::collectCrossing() {
           crossing[cut] += whole.bytes;
           crossingSeconds[cut] += seconds;
         }
-        unit.live += bytes;
+        group.live += bytes;
         if (Value root = isKept ? rootOf(result) : Value()) {
           auto [entry, isNew] = held.insert({root, {i, bytes}});
           if (!isNew)
@@ -180,10 +181,10 @@ void Cutter::collectCrossing() {
         crossings->add(crossingOf(
             assign.getSource(), i,
             static_cast<double>(graph.localBytes(solution, assign.getSource())),
-            unitOf));
+            groupOf));
     }
   for (auto &[root, place] : held)
-    units[place.first].kept += place.second;
+    groups[place.first].kept += place.second;
 }
 
 std::vector<double> Cutter::heldMicroBatches() const {
@@ -208,20 +209,21 @@ std::vector<double> Cutter::heldMicroBatches() const {
 }
 
 std::vector<size_t> Cutter::placeCuts(bool isLimited) {
-  size_t n = units.size(), p = places;
+  size_t n = groups.size(), p = places;
   std::vector<double> heldAt = heldMicroBatches();
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
   auto scale = static_cast<double>(graph.getByteScale());
   double model = 0; // operations of the model, done once
   std::vector<int64_t> stored(n + 1, 0), kept(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
-    seconds[i + 1] = seconds[i] + units[i].load.seconds();
-    bytes[i + 1] = bytes[i] + static_cast<double>(units[i].load.shares) / scale;
-    for (Operation *op : units[i].ops)
+    seconds[i + 1] = seconds[i] + groups[i].load.seconds();
+    bytes[i + 1] =
+        bytes[i] + static_cast<double>(groups[i].load.shares) / scale;
+    for (Operation *op : groups[i].ops)
       model += static_cast<double>(wholeFlops(op));
-    flops[i + 1] = flops[i] + static_cast<double>(units[i].load.flops);
-    stored[i + 1] = stored[i] + units[i].sources;
-    kept[i + 1] = kept[i] + units[i].kept;
+    flops[i + 1] = flops[i] + static_cast<double>(groups[i].load.flops);
+    stored[i + 1] = stored[i] + groups[i].sources;
+    kept[i + 1] = kept[i] + groups[i].kept;
   }
   double limit = kNever;
   if (std::optional<int64_t> bytes = memoryLimitOf(options); bytes && isLimited)
@@ -245,7 +247,7 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
     return seconds[end] - seconds[begin] + part * crossingSeconds[end] +
            both * crossingSeconds[begin];
   };
-  // best[k][i]: first i units in k stages, each with at least one.
+  // best[k][i]: first i groups in k stages, each with at least one.
   std::vector<std::vector<Score>> best(
       p + 1, std::vector<Score>(n + 1, {kNever, kNever}));
   std::vector<std::vector<size_t>> from(p + 1, std::vector<size_t>(n + 1, 0));
@@ -255,12 +257,12 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
       sent = crossings->sentFrom(i);
     for (size_t k = 1; k <= std::min(p, i); ++k) {
       double held = heldAt[k - 1];
-      int64_t peak = 0; // of what a unit makes
+      int64_t peak = 0; // of what a group makes
       count(request.effort, WorkPiece::Entry, 4 * static_cast<double>(i));
       for (size_t j = i; j-- > k - 1;) {
-        if (!mayBeIn(units[j], k - 1))
+        if (!mayBeIn(groups[j], k - 1))
           break; // nor in a longer stage
-        peak = std::max(peak, units[j].live);
+        peak = std::max(peak, groups[j].live);
         if (!isVolume && seconds[i] - seconds[j] + part * crossingSeconds[i] >
                              best[k][i].first)
           break; // a longer stage takes even longer
@@ -293,15 +295,15 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
 
 std::vector<size_t> Cutter::givenCuts() {
   std::vector<size_t> cuts = {0};
-  for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit.ops) {
+  for (auto [i, group] : llvm::enumerate(groups))
+    for (Operation *op : group.ops) {
       auto place = static_cast<size_t>(std::max<int64_t>(givenPlace(op), 0));
       if (place == cuts.size() && i > 0)
         cuts.push_back(i);
       if (place + 1 != cuts.size())
         return {};
     }
-  cuts.push_back(units.size());
+  cuts.push_back(groups.size());
   if (cuts.size() != places + 1)
     return {};
   return cuts;
@@ -322,8 +324,8 @@ std::string kerf::plan::tooFewOps(size_t ops, int64_t stages, int64_t chunks) {
 
 double Cutter::minSeconds(const ChunkChoice &choice) const {
   double perMicroBatch = 0, once = 0;
-  for (const Unit &unit : units) {
-    const Load &load = unit.load;
+  for (const ColocationGroup &group : groups) {
+    const Load &load = group.load;
     perMicroBatch += load.compute[Forward] + load.compute[Backward] +
                      load.move[Forward] + load.move[Backward];
     once += load.compute[Once] + load.move[Once];
@@ -375,14 +377,14 @@ void Cutter::cutInto(int64_t chunks, const StagePlan *rival) {
   plan = StagePlan();
   plan.chunks = chunks;
   places = candidate.stages * chunks;
-  plan.reason = tooFewOps(units.size(), candidate.stages, chunks);
+  plan.reason = tooFewOps(groups.size(), candidate.stages, chunks);
   if (!plan.reason.empty())
     return;
   // A wish for another stage cannot be kept by one.
-  bool isWhole = candidate.stages == 1 && llvm::all_of(units, [&](auto &unit) {
-                   return mayBeIn(unit, 0);
-                 });
-  std::vector<size_t> cuts = isWhole      ? std::vector<size_t>{0, units.size()}
+  bool isWhole =
+      candidate.stages == 1 &&
+      llvm::all_of(groups, [&](auto &group) { return mayBeIn(group, 0); });
+  std::vector<size_t> cuts = isWhole ? std::vector<size_t>{0, groups.size()}
                              : givenPlace ? givenCuts()
                                           : placeCuts(/*isLimited=*/true);
   // What a stage holds was estimated, and is predicted more closely behind.

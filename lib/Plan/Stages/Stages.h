@@ -1,11 +1,11 @@
 //===- Stages.h - cutting a sharded function into stages --------*- C++ -*-===//
 //
-// Stages are contiguous runs of units (StageUnits.h). Forward values then go to
+// Stages are contiguous runs of colocation groups. Forward values then go to
 // later stages only and backward values to earlier ones. Given what each op
 // costs under a sharding, dynamic programming places the cuts: for `time` it
 // makes the slowest stage (with what it sends) as fast as possible, for
 // `volume` it makes the busiest rank's bytes as few as possible among cuts that
-// divide the operations. O(stages * units^2). What the plan then sends is
+// divide the operations. O(stages * groups^2). What the plan then sends is
 // counted to the byte (StageBytes.h).
 //
 // In an interleaved schedule each stage holds v chunks, and what is cut are p v
@@ -22,7 +22,7 @@
 #ifndef KERF_LIB_PLAN_STAGES_STAGES_H
 #define KERF_LIB_PLAN_STAGES_STAGES_H
 
-#include "../Model/StageUnits.h"
+#include "../Model/ColocationGroups.h"
 
 #include "kerf/Cost/Schedule.h"
 
@@ -73,7 +73,7 @@ llvm::SmallVector<int64_t>
 otherPlaces(mlir::Value value, int64_t from,
             llvm::function_ref<int64_t(mlir::Operation *)> placeOf);
 
-/// Why `ops` units (unitsOf()) cannot form so many stages of so many chunks;
+/// Why `ops` colocation groups cannot form so many stages of so many chunks;
 /// empty if they can. One stage may compute nothing and only give out inputs or
 /// constants.
 std::string tooFewOps(size_t ops, int64_t stages, int64_t chunks);

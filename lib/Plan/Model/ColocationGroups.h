@@ -1,23 +1,24 @@
-//===- StageUnits.h - units of stages, and values that cross ----*- C++ -*-===//
+//===- ColocationGroups.h - what stays in one stage -------------*- C++ -*-===//
 //
-// A unit is a set of ops that must stay in one stage (the ops of one
+// A colocation group is a set of ops that must be in one stage (those of one
 // colocation; a single op where there is none); stages are contiguous runs of
-// units. A value that is used outside of its maker's stage is sent by that
+// groups. A value that is used outside of its maker's stage is sent by that
 // stage, once to each other stage that uses it. `sentFrom` counts it once:
 // exact if all users outside lie in one stage, and never too much, as the
 // dynamic program over cuts and the bounds on all cuts require.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LIB_PLAN_MODEL_STAGEUNITS_H
-#define KERF_LIB_PLAN_MODEL_STAGEUNITS_H
+#ifndef KERF_LIB_PLAN_MODEL_COLOCATIONGROUPS_H
+#define KERF_LIB_PLAN_MODEL_COLOCATIONGROUPS_H
 
 #include "Graph.h"
 
 namespace kerf::plan {
 
-/// The units of a function, in order. Sources and the return are in none.
+/// The colocation groups of a function, in order. Sources and the return are
+/// in none.
 std::vector<llvm::SmallVector<mlir::Operation *>>
-unitsOf(mlir::func::FuncOp function);
+colocationGroupsOf(mlir::func::FuncOp function);
 
 /// Whether plans need not divide the work evenly: the user fixed the whole mesh
 /// or set anyShareOfWork.
@@ -26,7 +27,7 @@ bool isWorkWaived(const PlanOptions &options);
 /// Operations of one op in a step if one device computed all of it.
 int64_t wholeFlops(mlir::Operation *op);
 
-/// A value that units `first` to `last` use or make.
+/// A value that colocation groups `first` to `last` use or make.
 struct Crossing {
   size_t maker, first, last;
   double bytes; ///< of one rank and step, each time it is sent
@@ -34,7 +35,7 @@ struct Crossing {
 
 class Crossings {
 public:
-  explicit Crossings(size_t units) : byMaker(units) {}
+  explicit Crossings(size_t groups) : byMaker(groups) {}
   void add(const Crossing &crossing) {
     if (crossing.first < crossing.last)
       byMaker[crossing.maker].push_back(crossing);
@@ -47,13 +48,13 @@ private:
   std::vector<std::vector<Crossing>> byMaker;
 };
 
-/// First and last unit that uses or makes `value`, which `maker` makes.
-template <typename UnitOf>
+/// First and last group that uses or makes `value`, which `maker` makes.
+template <typename GroupOf>
 Crossing crossingOf(mlir::Value value, size_t maker, double bytes,
-                    const UnitOf &unitOf) {
+                    const GroupOf &groupOf) {
   Crossing crossing{maker, maker, maker, bytes};
   for (mlir::Operation *user : value.getUsers())
-    if (auto found = unitOf.find(user); found != unitOf.end()) {
+    if (auto found = groupOf.find(user); found != groupOf.end()) {
       crossing.first = std::min<size_t>(crossing.first, found->second);
       crossing.last = std::max<size_t>(crossing.last, found->second);
     }
@@ -62,4 +63,4 @@ Crossing crossingOf(mlir::Value value, size_t maker, double bytes,
 
 } // namespace kerf::plan
 
-#endif // KERF_LIB_PLAN_MODEL_STAGEUNITS_H
+#endif // KERF_LIB_PLAN_MODEL_COLOCATIONGROUPS_H

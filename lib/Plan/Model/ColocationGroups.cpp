@@ -1,11 +1,11 @@
-//===- StageUnits.cpp - units of stages, and values that cross ------------===//
+//===- ColocationGroups.cpp - what stays in one stage ---------------------===//
 //
-// `sentFrom` goes backwards through the units before `end`. A value is sent
+// `sentFrom` goes backwards through the groups before `end`. A value is sent
 // while a user lies outside of the stage: for all begins if a user is at `end`
 // or behind, else only for begins behind the value's first user.
 //
 //===----------------------------------------------------------------------===//
-#include "StageUnits.h"
+#include "ColocationGroups.h"
 #include "Terminator.h"
 
 #include "kerf/Dist/Dist.h"
@@ -17,24 +17,24 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Merges units that must be in one stage, with all units between them, since
+/// Merges groups that must be in one stage, with all groups between them, since
 /// stages are contiguous: the maker and the users of a value that is no tensor,
 /// which cannot be sent; in inference, the first reader of a state and its
 /// writer.
 static std::vector<SmallVector<Operation *>>
-joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
-  DenseMap<Operation *, size_t> unitOf;
-  for (auto [number, ops] : llvm::enumerate(units))
+joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> groups) {
+  DenseMap<Operation *, size_t> groupOf;
+  for (auto [number, ops] : llvm::enumerate(groups))
     for (Operation *op : ops)
-      unitOf[op] = number;
-  std::vector<size_t> last(units.size());
+      groupOf[op] = number;
+  std::vector<size_t> last(groups.size());
   std::iota(last.begin(), last.end(), size_t(0));
-  for (auto [number, ops] : llvm::enumerate(units)) {
+  for (auto [number, ops] : llvm::enumerate(groups)) {
     for (Operation *op : ops)
       if (auto assign = dyn_cast<dist::AssignOp>(op);
           assign && dist::getPhase(op) == dist::Phase::Forward)
         for (Operation *user : assign.getSource().getUsers()) {
-          size_t reads = unitOf.at(user);
+          size_t reads = groupOf.at(user);
           size_t &end = last[std::min(reads, number)];
           end = std::max({end, reads, number});
         }
@@ -42,12 +42,12 @@ joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
       for (Value result : op->getResults())
         if (!canBeCut(result.getType()))
           for (Operation *user : result.getUsers())
-            if (auto found = unitOf.find(user); found != unitOf.end())
+            if (auto found = groupOf.find(user); found != groupOf.end())
               last[number] = std::max(last[number], found->second);
   }
   std::vector<SmallVector<Operation *>> joined;
   size_t end = 0;
-  for (auto [number, ops] : llvm::enumerate(units)) {
+  for (auto [number, ops] : llvm::enumerate(groups)) {
     if (number < end)
       joined.back().append(ops);
     else
@@ -58,7 +58,7 @@ joinWhatCannotBeSent(std::vector<SmallVector<Operation *>> units) {
 }
 
 std::vector<SmallVector<Operation *>>
-kerf::plan::unitsOf(func::FuncOp function) {
+kerf::plan::colocationGroupsOf(func::FuncOp function) {
   std::map<int64_t, SmallVector<Operation *>> byNumber;
   int64_t next = 0;
   for (Operation &op : function.getBody().front()) {
@@ -68,10 +68,10 @@ kerf::plan::unitsOf(func::FuncOp function) {
     // Without numbers: program order.
     byNumber[number ? *number : next++].push_back(&op);
   }
-  std::vector<SmallVector<Operation *>> units;
+  std::vector<SmallVector<Operation *>> groups;
   for (auto &entry : byNumber)
-    units.push_back(std::move(entry.second));
-  return joinWhatCannotBeSent(std::move(units));
+    groups.push_back(std::move(entry.second));
+  return joinWhatCannotBeSent(std::move(groups));
 }
 
 bool kerf::plan::isWorkWaived(const PlanOptions &options) {
