@@ -44,12 +44,12 @@ static constexpr int64_t kMaxWork = 4'000'000;
 std::pair<std::vector<size_t>, double>
 Cutter::balance(std::vector<size_t> cuts) const {
   size_t n = groups.size();
-  std::vector<double> before[kParts];
-  for (int part = 0; part < kParts; ++part) {
-    before[part].assign(n + 1, 0);
+  std::vector<double> before[kNumStepPhases];
+  for (int phase = 0; phase < kNumStepPhases; ++phase) {
+    before[phase].assign(n + 1, 0);
     for (size_t i = 0; i < n; ++i)
-      before[part][i + 1] = before[part][i] + groups[i].load.compute[part] +
-                            groups[i].load.move[part];
+      before[phase][i + 1] = before[phase][i] + groups[i].load.compute[phase] +
+                             groups[i].load.move[phase];
   }
   auto each = static_cast<double>(micro);
   std::vector<cost::Schedule> schedules;
@@ -64,8 +64,8 @@ Cutter::balance(std::vector<size_t> cuts) const {
     std::vector<cost::StageTimes> times(places);
     std::vector<double> once(candidate.stages, 0);
     for (size_t place = 0; place < places; ++place) {
-      auto seconds = [&](StepPart part) {
-        return before[part][cuts[place + 1]] - before[part][cuts[place]];
+      auto seconds = [&](StepPhase phase) {
+        return before[phase][cuts[place + 1]] - before[phase][cuts[place]];
       };
       times[place].forward = cost::toPicoseconds(seconds(Forward) / each);
       times[place].backward = cost::toPicoseconds(seconds(Backward) / each);

@@ -13,10 +13,11 @@
 
 namespace kerf::plan::cutter {
 
-/// Parts of a step whose seconds are told apart.
-enum StepPart { Forward, Backward, Once, kParts };
+/// The phases of a step whose seconds are counted apart: a micro-batch runs
+/// Forward and Backward, a step runs Once (prologue and update) a single time.
+enum StepPhase { Forward, Backward, Once, kNumStepPhases };
 
-inline StepPart partOf(dist::Phase phase) {
+inline StepPhase stepPhaseOf(dist::Phase phase) {
   switch (phase) {
   case dist::Phase::Forward:
     return Forward;
@@ -30,26 +31,26 @@ inline StepPart partOf(dist::Phase phase) {
   return Once;
 }
 
-inline StepPart partOf(StepPass pass) {
+inline StepPhase stepPhaseOf(StepPass pass) {
   return pass == StepPass::Forward ? Forward : Backward;
 }
 
 /// The cost of a colocation group or a stage in a step, on one device.
 struct Load {
-  double compute[kParts] = {}, move[kParts] = {};
+  double compute[kNumStepPhases] = {}, move[kNumStepPhases] = {};
   cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
   cost::Int128 flops = 0;
 
-  void add(StepPart part, const Graph::OpCost &cost) {
-    compute[part] += cost.computeSeconds;
-    move[part] += cost.moveSeconds;
+  void add(StepPhase phase, const Graph::OpCost &cost) {
+    compute[phase] += cost.computeSeconds;
+    move[phase] += cost.moveSeconds;
     shares += cost.shares;
     flops += cost.flops;
   }
   void add(const Load &other) {
-    for (int part = 0; part < kParts; ++part) {
-      compute[part] += other.compute[part];
-      move[part] += other.move[part];
+    for (int phase = 0; phase < kNumStepPhases; ++phase) {
+      compute[phase] += other.compute[phase];
+      move[phase] += other.move[phase];
     }
     shares += other.shares;
     flops += other.flops;

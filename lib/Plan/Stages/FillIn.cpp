@@ -30,11 +30,11 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     if (first == groups.size())
       return;
     int64_t maker = placeOf(groups[first].ops.front());
-    StepPart part = partOf(graph.sharedPhase(value));
+    StepPhase phase = stepPhaseOf(graph.sharedPhase(value));
     llvm::SmallDenseSet<int64_t> known = {maker % candidate.stages};
     for (int64_t place : otherPlaces(value, maker, placeOf))
-      if (part != Once || known.insert(place % candidate.stages).second)
-        loads[place].add(part, graph.sharedCostOf(solution, value));
+      if (phase != Once || known.insert(place % candidate.stages).second)
+        loads[place].add(phase, graph.sharedCostOf(solution, value));
   };
   std::vector<cost::StageTimes> times(places);
   for (BlockArgument argument : function.getArguments())
@@ -51,7 +51,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     // Groups are in the order of places.
     for (auto [before, reader] : llvm::zip(readers, llvm::drop_begin(readers)))
       if (placeOfGroup(before) != placeOfGroup(reader))
-        loads[placeOfGroup(reader)].add(partOf(pass), cost);
+        loads[placeOfGroup(reader)].add(stepPhaseOf(pass), cost);
   });
   StageTraffic traffic = trafficOf(graph, solution, function, placeOf);
   for (const StageTraffic::Send &send : traffic.sends) {
@@ -64,7 +64,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     // To the next places forward, to those before backward.
     Operation *maker = send.value.getDefiningOp();
     int64_t from = placeOf(maker);
-    if (partOf(dist::getPhase(maker)) == Forward)
+    if (stepPhaseOf(dist::getPhase(maker)) == Forward)
       times[from].sendForward += cost::toPicoseconds(seconds);
     else
       times[from - 1].sendBackward += cost::toPicoseconds(seconds);
@@ -109,8 +109,8 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
                             std::vector<cost::StageTimes> &times) {
   std::vector<double> onceOf(candidate.stages, 0);
   for (auto [place, load, time] : llvm::enumerate(loads, times)) {
-    auto perMicroBatch = [&, &load = load](StepPart part) {
-      return cost::toPicoseconds((load.compute[part] + load.move[part]) /
+    auto perMicroBatch = [&, &load = load](StepPhase phase) {
+      return cost::toPicoseconds((load.compute[phase] + load.move[phase]) /
                                  static_cast<double>(micro));
     };
     time.forward = perMicroBatch(Forward);

@@ -87,16 +87,17 @@ void Cutter::collect() {
   // Added up in program order, since sums of doubles depend on the order.
   for (ColocationGroup &group : groups)
     for (Operation *op : group.ops) {
-      group.load.add(partOf(dist::getPhase(op)), graph.costOf(solution, op));
+      group.load.add(stepPhaseOf(dist::getPhase(op)),
+                     graph.costOf(solution, op));
       for (Value result : op->getResults())
-        group.load.add(partOf(graph.sharedPhase(result)),
+        group.load.add(stepPhaseOf(graph.sharedPhase(result)),
                        graph.sharedCostOf(solution, result));
     }
   // Arguments and sources belong to no group: bringing them to a shared layout
   // counts at the first use.
   auto addShared = [&](Value value) {
     if (size_t first = firstGroup(value); first < groups.size())
-      groups[first].load.add(partOf(graph.sharedPhase(value)),
+      groups[first].load.add(stepPhaseOf(graph.sharedPhase(value)),
                              graph.sharedCostOf(solution, value));
   };
   for (BlockArgument argument : function.getArguments())
@@ -110,7 +111,7 @@ void Cutter::collect() {
       }
   forEachPass(
       [&](StepPass pass, const Graph::OpCost &cost, ArrayRef<size_t> readers) {
-        groups[readers.front()].load.add(partOf(pass), cost);
+        groups[readers.front()].load.add(stepPhaseOf(pass), cost);
       });
   // Moves for an output count in the group that makes the output.
   Operation *end = function.getBody().front().getTerminator();
@@ -156,8 +157,8 @@ void Cutter::collectCrossing() {
         bool isKept = false;
         for (Operation *user : result.getUsers())
           isKept |= groupOf.contains(user) &&
-                    partOf(dist::getPhase(op)) == Forward &&
-                    partOf(dist::getPhase(user)) == Backward;
+                    stepPhaseOf(dist::getPhase(op)) == Forward &&
+                    stepPhaseOf(dist::getPhase(user)) == Backward;
         int64_t bytes = graph.sharedBytes(solution, result);
         auto times =
             static_cast<double>(summed.contains(result) ? 1 : timesOf(result));
