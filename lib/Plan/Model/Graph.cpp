@@ -80,8 +80,8 @@ void Graph::build(llvm::function_ref<bool()> isOver) {
     for (Value result : op.getResults()) {
       for (StepPass pass : passesOf(result))
         addPass(result, pass);
-      if (needsHub(result))
-        addHub(result);
+      if (needsSharedNode(result))
+        addSharedNode(result);
     }
     unfinished = isOver && isOver();
     if (unfinished)
@@ -191,7 +191,7 @@ void Graph::addArguments() {
                [&](size_t choice) { return (*node.layouts)[choice]; });
     arguments[argument] = node;
     if (hasSeveralUses(argument))
-      addHub(argument);
+      addSharedNode(argument);
   }
 }
 
@@ -440,7 +440,7 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
 /// A value that ZeRO gathers once per step is gathered for all uses together,
 /// even if there is only one. A value that it gathers for each pass has a
 /// gather for each, and its other uses read the parts.
-bool Graph::needsHub(Value value) const {
+bool Graph::needsSharedNode(Value value) const {
   if (zero.isGatheredPerPass(value))
     return false;
   return zero.isGatheredOnce(value) || hasSeveralUses(value);
@@ -478,7 +478,7 @@ void Graph::addPass(Value value, StepPass pass) {
   passNodes[{value, static_cast<int>(pass)}] = gathered;
 }
 
-void Graph::addHub(Value value) {
+void Graph::addSharedNode(Value value) {
   ValueNode from = providerOf(value, false);
   // A value can be shared in any layout in which it is made, or in any layout
   // that is not partial.

@@ -278,8 +278,9 @@ private:
   void addArguments();
   void addOp(mlir::Operation *op);
   void addReturn(mlir::Operation *op);
-  void addHub(mlir::Value value);
-  bool needsHub(mlir::Value value) const;
+  /// Adds the node for the layout from which all uses of a value start.
+  void addSharedNode(mlir::Value value);
+  bool needsSharedNode(mlir::Value value) const;
   void addPass(mlir::Value value, StepPass pass);
   void addMemory();
   /// Bytes of a result in each choice of its node, of elements this wide.

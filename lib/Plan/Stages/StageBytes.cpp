@@ -292,13 +292,13 @@ private:
         llvm::any_of(producer->getOpOperands(),
                      [&](OpOperand &part) { return summed.contains(&part); }))
       return dist::Phase::Update;
-    bool isHub = isMoved(value);
-    dist::Phase made = isHub      ? graph.sharedPhase(value)
+    bool isShared = isMoved(value);
+    dist::Phase made = isShared   ? graph.sharedPhase(value)
                        : producer ? dist::getPhase(producer)
                                   : dist::Phase::Forward;
-    if (!isHub && isa_and_nonnull<dist::AccumulateOp>(producer))
+    if (!isShared && isa_and_nonnull<dist::AccumulateOp>(producer))
       return dist::Phase::Update;
-    bool fromSource = !isHub && (!producer || isSource(producer));
+    bool fromSource = !isShared && (!producer || isSource(producer));
     if (isReturn)
       return fromSource ? dist::Phase::Forward : made;
     if (batch.runsOnce(op) || varies(to))
