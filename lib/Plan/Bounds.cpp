@@ -55,13 +55,13 @@ double Planner::workBound(const MeshCandidate &candidate) {
                    candidate.microBatches);
   // A stage's devices have at least their part of what its ops do, and a
   // micro-batch is an M-th of the batch.
-  cost::StepShares shares = partWeights(candidate, batch, options);
-  return shares.perMicroBatch *
+  cost::StepShares weights = stepWeights(candidate, batch, options);
+  return weights.perMicroBatch *
              divided(static_cast<double>(whole.perMicroBatch) /
                          static_cast<double>(candidate.microBatches),
                      devices, candidate.microBatches) +
-         shares.perStep * divided(static_cast<double>(whole.perStep), devices,
-                                  candidate.microBatches);
+         weights.perStep * divided(static_cast<double>(whole.perStep), devices,
+                                   candidate.microBatches);
 }
 
 double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {

@@ -35,7 +35,7 @@ bool Graph::hasSeveralUses(Value value) const {
          }) > 1;
 }
 
-cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
+cost::StepShares kerf::plan::stepWeights(const MeshCandidate &candidate,
                                          const BatchAnalysis &batch,
                                          const PlanOptions &options) {
   if (!batch.isTraining() || candidate.stages == 1 ||
@@ -44,8 +44,8 @@ cost::StepShares kerf::plan::partWeights(const MeshCandidate &candidate,
   // Of the schedules and numbers of chunks that may be chosen the least.
   cost::StepShares min{INFINITY, INFINITY};
   for (const ChunkChoice &choice : candidate.chunks)
-    min = {std::min(min.perMicroBatch, choice.shares.perMicroBatch),
-           std::min(min.perStep, choice.shares.perStep)};
+    min = {std::min(min.perMicroBatch, choice.weights.perMicroBatch),
+           std::min(min.perStep, choice.weights.perStep)};
   return min;
 }
 
@@ -55,7 +55,7 @@ Graph::Graph(func::FuncOp function, const OpRules &rules,
              const ValueNames &names, const MemoryFloor &floor,
              const Traffic &traffic, const ZeroParts &zero,
              dist::ReshardWays &ways, Effort *effort)
-    : candidate(candidate), weights(partWeights(candidate, batch, options)),
+    : candidate(candidate), weights(stepWeights(candidate, batch, options)),
       function(function), rules(rules), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
       names(names), wantedStages(stagesOfHints(function, options, names)),
@@ -162,7 +162,7 @@ Graph::Runs Graph::sharedRuns(Value value) const {
              : Runs::PerMicroBatch;
 }
 
-Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
+Levels Graph::levelsOf(double seconds, int64_t scaledBytes, int64_t total,
                        Runs runs) const {
   auto often = [&](int64_t amount) {
     return cost::saturate(cost::Int128(amount) * times(runs));
@@ -177,8 +177,8 @@ Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
           : static_cast<int64_t>(
                 static_cast<double>(cost::toPicoseconds(seconds)) * weight);
   if (options.objective == Objective::Time)
-    return {picoseconds, often(shares), often(total)};
-  return {often(shares), often(total), picoseconds};
+    return {picoseconds, often(scaledBytes), often(total)};
+  return {often(scaledBytes), often(total), picoseconds};
 }
 
 void Graph::addArguments() {
@@ -388,7 +388,7 @@ void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
         if (source != target) {
           const MoveCost &cost = costs.get(source, target, type, isGradient);
           Levels levels = levelsOf(cost.seconds + cost.localSeconds,
-                                   cost.shares, cost.totalBytes, runs);
+                                   cost.scaledBytes, cost.totalBytes, runs);
           levels[options.objective == Objective::Time ? 0 : 1] +=
               early && cost.totalBytes > 0;
           if (cost.possible && !stays)

@@ -116,10 +116,11 @@ std::optional<int64_t> stageOf(const ShardHint &hint);
 std::string checkHintAxes(llvm::ArrayRef<ShardHint> hints,
                           llvm::ArrayRef<MeshCandidate> candidates);
 
-/// Lower bound on a step, as weights: how often a step at least takes the time
-/// of what runs once per micro-batch, and of what runs once per step. One
-/// stage, and forward only: M and 1. Training over stages: cost::minShares.
-cost::StepShares partWeights(const MeshCandidate &candidate,
+/// A lower bound on a step: it takes at least perMicroBatch times what runs for
+/// one micro-batch plus perStep times what runs once. With one stage, or
+/// forward only, these are M and 1; of training over stages see
+/// cost::minShares.
+cost::StepShares stepWeights(const MeshCandidate &candidate,
                              const BatchAnalysis &batch,
                              const PlanOptions &options);
 
@@ -224,7 +225,8 @@ public:
   struct OpCost {
     double computeSeconds = 0, moveSeconds = 0;
     int64_t flops = 0;
-    int64_t shares = 0; ///< bytes of the busiest rank, times getByteScale()
+    int64_t scaledBytes =
+        0; ///< bytes of the busiest rank, times getByteScale()
     int64_t totalBytes = 0;
   };
   OpCost costOf(const Solution &solution, mlir::Operation *op);
@@ -312,7 +314,7 @@ private:
   void applyHints(mlir::Value value, uint32_t node,
                   llvm::function_ref<LayoutId(size_t)> layoutOf);
   /// Of a step with one micro-batch both are one time, but not alike: what
-  /// runs once waits for no other stage (partWeights()).
+  /// runs once waits for no other stage (stepWeights()).
   enum class Runs { PerMicroBatch, PerStep };
   int64_t times(Runs runs) const {
     return runs == Runs::PerStep ? 1 : candidate.microBatches;
@@ -326,7 +328,7 @@ private:
   std::string hintText(LayoutId layout) const;
   std::string whyNotLegal(mlir::Value value, const dist::Layout &wish) const;
   ShardingRule placementRule(mlir::Operation *op) const;
-  Levels levelsOf(double seconds, int64_t shares, int64_t total,
+  Levels levelsOf(double seconds, int64_t scaledBytes, int64_t total,
                   Runs runs) const;
   /// Whether moves to `user` happen before the sum over micro-batches. These
   /// cost slightly more than moves behind it: among plans of equal cost the one

@@ -166,7 +166,7 @@ Graph::OpCost Graph::moveCost(LayoutId from, LayoutId to, Value value,
   const MoveCost &cost = costs.get(from, to, tensorType(value), isGradient);
   total.computeSeconds = cost.localSeconds * static_cast<double>(times);
   total.moveSeconds = cost.seconds * static_cast<double>(times);
-  total.shares = cost.shares * times;
+  total.scaledBytes = cost.scaledBytes * times;
   total.totalBytes = cost.totalBytes * times;
   return total;
 }
@@ -201,7 +201,7 @@ Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
     OpCost move = moveCostOf(solution, operand);
     total.computeSeconds += move.computeSeconds;
     total.moveSeconds += move.moveSeconds;
-    total.shares += move.shares;
+    total.scaledBytes += move.scaledBytes;
     total.totalBytes += move.totalBytes;
   }
   return total;

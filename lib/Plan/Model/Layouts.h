@@ -28,10 +28,10 @@ enum class AxisRole {
 };
 
 /// A number of chunks of the model in each stage, and what a step that has it
-/// takes at least (partWeights()).
+/// takes at least (stepWeights()).
 struct ChunkChoice {
   int64_t number = 1;
-  cost::StepShares shares;
+  cost::StepShares weights;
 };
 
 /// One mesh to plan for.

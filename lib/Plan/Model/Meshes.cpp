@@ -199,7 +199,7 @@ kerf::plan::chunkChoices(const PlanOptions &options, bool isTraining,
           {number, cost::minShares(kind, stages, microBatches, number)});
   };
   if (!isPipeline)
-    choices.emplace_back().shares = {static_cast<double>(microBatches), 1};
+    choices.emplace_back().weights = {static_cast<double>(microBatches), 1};
   else if (!isAsked)
     add(1, options.schedule.value_or(ScheduleKind::OneFOneB));
   if (isAsked && options.chunks)

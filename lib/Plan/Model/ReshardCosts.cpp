@@ -82,7 +82,7 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                    : cost::ceilDivide(group * byteScale, step.groupSize);
     total += group * (candidate.devicesPerStage() / step.groupSize);
   }
-  result.shares = cost::saturate(perRank);
+  result.scaledBytes = cost::saturate(perRank);
   result.totalBytes = cost::saturate(total);
   return result;
 }

@@ -26,9 +26,10 @@ struct MoveCost {
   bool possible = false;
   double seconds = 0;      ///< of collectives
   double localSeconds = 0; ///< of slices, on the device itself
-  /// By the volume model of the objective: `shares` of the busiest rank, in
-  /// 1/byteScale of a byte; `totalBytes` of all ranks of one stage. Saturated.
-  int64_t shares = 0, totalBytes = 0;
+  /// By the volume model of the objective: `scaledBytes` of the busiest rank,
+  /// in 1/byteScale of a byte; `totalBytes` of all ranks of one stage.
+  /// Saturated.
+  int64_t scaledBytes = 0, totalBytes = 0;
 };
 
 /// The least number such that a rank's share of any collective on a value of

@@ -163,14 +163,14 @@ static OpName opNameOf(Value value, const ValueNames &names, bool isTraining) {
 /// What a device sends in a step for what an op reads and makes.
 static int64_t bytesAround(Graph &graph, const Solution &solution,
                            Value value) {
-  cost::Int128 shares = 0;
+  cost::Int128 scaledBytes = 0;
   llvm::DenseSet<Value> seen;
   auto countValue = [&](Value moved) {
     if (!seen.insert(moved).second)
       return;
-    shares += graph.sharedCostOf(solution, moved).shares;
+    scaledBytes += graph.sharedCostOf(solution, moved).scaledBytes;
     for (StepPass pass : graph.passesOf(moved))
-      shares += graph.passCostOf(solution, moved, pass).shares;
+      scaledBytes += graph.passCostOf(solution, moved, pass).scaledBytes;
   };
   // Uses that want the same layout share one reshard.
   std::set<std::tuple<void *, LayoutId, int64_t>> wanted;
@@ -182,7 +182,7 @@ static int64_t bytesAround(Graph &graph, const Solution &solution,
             .insert({use.get().getAsOpaquePointer(),
                      graph.operandLayout(solution, use), graph.moveTimes(use)})
             .second)
-      shares += graph.moveCostOf(solution, use).shares;
+      scaledBytes += graph.moveCostOf(solution, use).scaledBytes;
   };
   SmallVector<Value> made = {value};
   if (Operation *op = value.getDefiningOp()) {
@@ -202,7 +202,7 @@ static int64_t bytesAround(Graph &graph, const Solution &solution,
     }
   }
   int64_t scale = graph.getByteScale();
-  return cost::saturate((shares + scale - 1) / scale);
+  return cost::saturate((scaledBytes + scale - 1) / scale);
 }
 
 //===----------------------------------------------------------------------===//

@@ -38,13 +38,14 @@ inline StepPhase stepPhaseOf(StepPass pass) {
 /// The cost of a colocation group or a stage in a step, on one device.
 struct Load {
   double compute[kNumStepPhases] = {}, move[kNumStepPhases] = {};
-  cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
+  cost::Int128 scaledBytes =
+      0; ///< bytes of a rank, times Graph::getByteScale()
   cost::Int128 flops = 0;
 
   void add(StepPhase phase, const Graph::OpCost &cost) {
     compute[phase] += cost.computeSeconds;
     move[phase] += cost.moveSeconds;
-    shares += cost.shares;
+    scaledBytes += cost.scaledBytes;
     flops += cost.flops;
   }
   void add(const Load &other) {
@@ -52,7 +53,7 @@ struct Load {
       compute[phase] += other.compute[phase];
       move[phase] += other.move[phase];
     }
-    shares += other.shares;
+    scaledBytes += other.scaledBytes;
     flops += other.flops;
   }
   double seconds() const {

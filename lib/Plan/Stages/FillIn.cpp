@@ -84,9 +84,10 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     plan.computeSeconds = std::max(plan.computeSeconds, compute);
     plan.communicationSeconds = std::max(
         plan.communicationSeconds, load.move[0] + load.move[1] + load.move[2]);
-    plan.bytesPerRank = std::max(
-        plan.bytesPerRank, cost::saturate(cost::ceilDivide(
-                               traffic.shares[stage], graph.getByteScale())));
+    plan.bytesPerRank =
+        std::max(plan.bytesPerRank,
+                 cost::saturate(cost::ceilDivide(traffic.scaledBytes[stage],
+                                                 graph.getByteScale())));
     plan.totalBytes =
         cost::saturate(cost::Int128(plan.totalBytes) + traffic.total[stage]);
     plan.stages.push_back(summary);

@@ -93,7 +93,7 @@ public:
       : graph(graph), solution(solution), function(function), placeOf(placeOf),
         batch(graph.getBatch()), mesh(graph.candidate.mesh),
         micro(graph.candidate.microBatches) {
-    traffic.shares.assign(graph.candidate.stages, 0);
+    traffic.scaledBytes.assign(graph.candidate.stages, 0);
     traffic.total.assign(graph.candidate.stages, 0);
   }
 
@@ -174,7 +174,8 @@ private:
   void add(int64_t stage, const Graph::OpCost &cost, int64_t counted,
            int64_t executed) {
     stage = std::clamp<int64_t>(stageOf(stage), 0, graph.candidate.stages - 1);
-    traffic.shares[stage] += cost::Int128(cost.shares) / counted * executed;
+    traffic.scaledBytes[stage] +=
+        cost::Int128(cost.scaledBytes) / counted * executed;
     traffic.total[stage] += cost::Int128(cost.totalBytes) / counted * executed;
   }
 
@@ -182,7 +183,7 @@ private:
             int64_t times) {
     traffic.sends.push_back({value, from, to, bytes, times});
     cost::Int128 all = cost::Int128(bytes) * times;
-    traffic.shares[from] += all * graph.getByteScale();
+    traffic.scaledBytes[from] += all * graph.getByteScale();
     traffic.total[from] += all * graph.candidate.devicesPerStage();
   }
 
@@ -255,10 +256,10 @@ private:
     Graph::OpCost cost = graph.moveCostOf(solution, use);
     if (auto once = summed.find(&use); once != summed.end()) {
       int64_t wide = bytesOfElement(use.get());
-      cost.shares = cost.shares * once->second / wide;
+      cost.scaledBytes = cost.scaledBytes * once->second / wide;
       cost.totalBytes = cost.totalBytes * once->second / wide;
     }
-    if (cost.shares == 0 && cost.totalBytes == 0)
+    if (cost.scaledBytes == 0 && cost.totalBytes == 0)
       return;
     bool isReturn = isTerminator(use.getOwner());
     LayoutId to = graph.operandLayout(solution, use);

@@ -30,9 +30,9 @@ struct StageTraffic {
     int64_t from, to, bytes, times;
   };
   std::vector<Send> sends;
-  /// Per stage: `shares` of the busiest rank, in 1/Graph::getByteScale() of a
-  /// byte; `total` of all of its devices, in bytes.
-  std::vector<cost::Int128> shares, total;
+  /// Per stage: `scaledBytes` of the busiest rank, in 1/Graph::getByteScale()
+  /// of a byte; `total` of all of its devices, in bytes.
+  std::vector<cost::Int128> scaledBytes, total;
 };
 
 /// `placeOf` is an op's place among the chunks of all stages, chunk * stages +

@@ -37,7 +37,7 @@ double kerf::plan::stepBound(const MeshCandidate &candidate,
   double micro = static_cast<double>(candidate.microBatches);
   double stages = static_cast<double>(candidate.stages);
   if (candidate.stages == 1 || batch.isTraining())
-    return seconds; // training: the Problem is weighted, see partWeights()
+    return seconds; // training: the Problem is weighted, see stepWeights()
   return seconds / micro * (1 + (micro - 1) / stages);
 }
 
@@ -219,7 +219,7 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
   for (size_t i = 0; i < n; ++i) {
     seconds[i + 1] = seconds[i] + groups[i].load.seconds();
     bytes[i + 1] =
-        bytes[i] + static_cast<double>(groups[i].load.shares) / scale;
+        bytes[i] + static_cast<double>(groups[i].load.scaledBytes) / scale;
     for (Operation *op : groups[i].ops)
       model += static_cast<double>(wholeFlops(op));
     flops[i + 1] = flops[i] + static_cast<double>(groups[i].load.flops);
@@ -331,9 +331,9 @@ double Cutter::minSeconds(const ChunkChoice &choice) const {
                      load.move[Forward] + load.move[Backward];
     once += load.compute[Once] + load.move[Once];
   }
-  return choice.shares.perMicroBatch * perMicroBatch /
+  return choice.weights.perMicroBatch * perMicroBatch /
              static_cast<double>(micro) +
-         choice.shares.perStep * once;
+         choice.weights.perStep * once;
 }
 
 double Cutter::excessOf(const StagePlan &each) const {

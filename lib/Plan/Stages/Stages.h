@@ -50,7 +50,7 @@ int64_t peakOf(const StagePlan &stages);
 
 /// The least seconds of a step, from the least cost of its Problem in seconds.
 /// Forward only: see above. Training: Problem and bound are the same, since the
-/// Problem of p > 1 stages is weighted (partWeights()).
+/// Problem of p > 1 stages is weighted (stepWeights()).
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
 
