@@ -68,22 +68,24 @@ void StepPlanner::searchVariants() {
   std::vector<Kind> kinds = otherKinds();
   // The last one holds least: where there is no plan yet, it is the likeliest
   // to have one, and the others are compared with that.
-  if (Attempt *known = asItIs().best();
+  if (Attempt *known = unmodified().best();
       !kinds.empty() && (!known || !known->summary.reason.empty()))
     std::rotate(kinds.begin(), kinds.end() - 1, kinds.end());
   // As long as nothing fits they get as long as the step as it is took.
-  search(kinds, FitTime(asItIs().elapsed(), asItIs().elapsed()), &unsearched);
+  search(kinds, FitTime(unmodified().elapsed(), unmodified().elapsed()),
+         &unsearched);
 }
 
 void StepPlanner::search(ArrayRef<Kind> kinds, FitTime time,
                          std::vector<Kind> *late) {
   for (auto [number, kind] : llvm::enumerate(kinds)) {
     compare();
-    double left = options.deadlineSeconds - asItIs().elapsed();
-    bool isLate = options.deadlineSeconds > 0
-                      ? left < 0.05 * options.deadlineSeconds
-                      : time.isOver(asItIs().elapsed(), asItIs().incumbent());
-    if (isLate || asItIs().isStopped()) {
+    double left = options.deadlineSeconds - unmodified().elapsed();
+    bool isLate =
+        options.deadlineSeconds > 0
+            ? left < 0.05 * options.deadlineSeconds
+            : time.isOver(unmodified().elapsed(), unmodified().incumbent());
+    if (isLate || unmodified().isStopped()) {
       if (late)
         late->push_back(kind);
       continue;
@@ -94,7 +96,7 @@ void StepPlanner::search(ArrayRef<Kind> kinds, FitTime time,
       continue;
     if (options.deadlineSeconds > 0)
       variant->options.deadlineSeconds =
-          asItIs().elapsed() +
+          unmodified().elapsed() +
           left / static_cast<double>(kinds.size() - number);
     variant->planner->mustEnd(variant->options.deadlineSeconds,
                               /*mayBeEmpty=*/true);
@@ -148,9 +150,9 @@ void StepPlanner::searchNeighbours() {
     std::vector<Kind> around = neighbours(*variant);
     if (around.empty())
       return;
-    search(around, FitTime(asItIs().elapsed(), 0), nullptr);
+    search(around, FitTime(unmodified().elapsed(), 0), nullptr);
     fitPostponed();
-    if (asItIs().isStopped() || best().first == variant)
+    if (unmodified().isStopped() || best().first == variant)
       return;
   }
 }

@@ -66,21 +66,22 @@ bool StepPlanner::mayHoldLess() { return mayRecompute() || mayUseZero(); }
 bool StepPlanner::mayRecompute() {
   // Computing again saves no byte that is sent, so it is no candidate for the
   // objective volume.
-  return options.searchRecomputation && asItIs().isTraining() &&
+  return options.searchRecomputation && unmodified().isTraining() &&
          options.objective == Objective::Time &&
          options.solver == SolverKind::Auto && memoryLimitOf(options);
 }
 
 bool StepPlanner::mayUseZero() {
-  return options.searchZero && asItIs().isTraining() && mayCutData(options) &&
-         options.solver == SolverKind::Auto && memoryLimitOf(options);
+  return options.searchZero && unmodified().isTraining() &&
+         mayCutData(options) && options.solver == SolverKind::Auto &&
+         memoryLimitOf(options);
 }
 
 void StepPlanner::fitPostponed() {
-  FitTime time(asItIs().elapsed(), 0.25 * asItIs().elapsed());
+  FitTime time(unmodified().elapsed(), 0.25 * unmodified().elapsed());
   for (;;) {
     compare();
-    if (time.isOver(asItIs().elapsed(), asItIs().incumbent()))
+    if (time.isOver(unmodified().elapsed(), unmodified().incumbent()))
       return;
     Variant *next = nullptr;
     Attempt *first = nullptr;
@@ -111,7 +112,7 @@ std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
 
 bool StepPlanner::searchFurther() {
   bool isAny = false;
-  FitTime time(asItIs().elapsed(), 0.5 * asItIs().elapsed());
+  FitTime time(unmodified().elapsed(), 0.5 * unmodified().elapsed());
   for (Variant &variant : variants) {
     compare();
     variant.options.deadlineSeconds = options.deadlineSeconds;
@@ -123,7 +124,7 @@ bool StepPlanner::searchFurther() {
 }
 
 std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::trustLess() {
-  FitTime time(asItIs().elapsed(), 0);
+  FitTime time(unmodified().elapsed(), 0);
   for (Variant &variant : variants) {
     compare();
     variant.planner->trustLess(time);
@@ -172,7 +173,7 @@ std::vector<CandidateSummary> StepPlanner::summaries() const {
 
 FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
                                        std::string &message) {
-  Attempt *first = asItIs().search(error, message);
+  Attempt *first = unmodified().search(error, message);
   auto stopped = [&] {
     error = PlanError::Stopped;
     message = "planning was ended before there was a plan";
@@ -190,8 +191,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
                  "of the time, so that one that fits may be found sooner";
     return failure();
   };
-  bool isHopeless = asItIs().isOutOfReach();
-  if (first && !isHopeless && mayHoldLess() && asItIs().isLimitBinding())
+  bool isHopeless = unmodified().isOutOfReach();
+  if (first && !isHopeless && mayHoldLess() && unmodified().isLimitBinding())
     searchVariants();
   fitPostponed();
   searchNeighbours();
@@ -200,13 +201,13 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     std::tie(variant, found) = best();
   if (found && !found->summary.reason.empty())
     std::tie(variant, found) = trustLess();
-  if (asItIs().isStopped() && (!found || !found->summary.reason.empty()))
+  if (unmodified().isStopped() && (!found || !found->summary.reason.empty()))
     return stopped();
   if (!first)
     return failure();
   if (found->summary.reason.empty())
     return write(*variant, *found, target);
-  if (std::optional<std::string> wrong = asItIs().wrongRequest()) {
+  if (std::optional<std::string> wrong = unmodified().wrongRequest()) {
     error = PlanError::BadRequest;
     message = std::move(*wrong);
     return failure();
@@ -216,36 +217,36 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   Infeasibility why = explainInfeasible(
       options, needs,
       isHopeless ? std::string("\nnote: parameters and ") +
-                       (asItIs().isTraining() ? "what the optimizer keeps"
-                                              : "other constants") +
+                       (unmodified().isTraining() ? "what the optimizer keeps"
+                                                  : "other constants") +
                        " take that much, however they are cut"
                  : candidateNotes(summaries(),
                                   memoryLimitOf(options).value_or(0)),
-      isCutShort(), asItIs().hasMoreMicroBatches(), spent.effort(),
+      isCutShort(), unmodified().hasMoreMicroBatches(), spent.effort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that
         // the search for a plan has reached.
         PlanOptions own = trial;
         own.progress = nullptr;
         if (options.deadlineSeconds > 0) {
-          double left = options.deadlineSeconds - asItIs().elapsed();
+          double left = options.deadlineSeconds - unmodified().elapsed();
           if (left <= 0)
             return Tried();
           own.deadlineSeconds = std::min(own.deadlineSeconds, left);
         }
         return StepPlanner(module, function, own, spent.effort()).tryOut();
       });
-  if (asItIs().isStopped())
+  if (unmodified().isStopped())
     return stopped();
   error = why.error;
   message = std::move(why.message);
-  if (std::string whyNot = asItIs().whyNoMicroBatches();
+  if (std::string whyNot = unmodified().whyNoMicroBatches();
       !whyNot.empty() && !isHopeless && !options.microBatches &&
       memoryLimitOf(options))
     message += "\nnote: micro-batches, which hold less at a time, were not "
                "looked at: " +
                whyNot +
-               (asItIs().mayAskForMicroBatches()
+               (unmodified().mayAskForMicroBatches()
                     ? "; option micro-batches=M asks for them (BatchNorm then "
                       "has the statistics of each)"
                     : "");
@@ -253,9 +254,9 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
 }
 
 Tried StepPlanner::tryOut() {
-  Tried tried = asItIs().tryOut();
+  Tried tried = unmodified().tryOut();
   if (tried.verdict == Trial::Found || !mayHoldLess() ||
-      !asItIs().isLimitBinding())
+      !unmodified().isLimitBinding())
     return tried;
   // The last takes least.
   std::vector<Kind> kinds = otherKinds();
@@ -291,7 +292,7 @@ void StepPlanner::reject(int64_t laidOutBytes) {
   count(&spent.effort(), WorkPiece::OpLaidOut,
         static_cast<double>(llvm::range_size(step.getBody().front())));
   if (minLaidOutBytes == std::numeric_limits<int64_t>::max())
-    firstRejection = asItIs().elapsed();
+    firstRejection = unmodified().elapsed();
   noteLaidOut(laidOutBytes, writtenName);
   maxExcess =
       std::max(maxExcess, static_cast<double>(laidOutBytes) /
@@ -362,22 +363,22 @@ double StepPlanner::maxSeconds() const {
 }
 
 bool StepPlanner::isLate() const {
-  return asItIs().isStopped() ||
-         asItIs().elapsed() - firstRejection >= maxSeconds();
+  return unmodified().isStopped() ||
+         unmodified().elapsed() - firstRejection >= maxSeconds();
 }
 
 bool StepPlanner::isCutShort() const {
   // Candidates have shares of the deadline: the last may end well before it.
   return !unsearched.empty() ||
          (options.deadlineSeconds > 0 &&
-          asItIs().elapsed() > 0.5 * options.deadlineSeconds);
+          unmodified().elapsed() > 0.5 * options.deadlineSeconds);
 }
 
 FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
   PlanError error = PlanError::None;
   std::string message;
-  Attempt *first = asItIs().search(error, message);
-  if (first && mayHoldLess() && asItIs().isLimitBinding())
+  Attempt *first = unmodified().search(error, message);
+  if (first && mayHoldLess() && unmodified().isLimitBinding())
     searchVariants();
   fitPostponed();
   searchNeighbours();
@@ -391,16 +392,16 @@ FailureOr<PlanResult> StepPlanner::runQuietly(ModuleOp target) {
 
 double StepPlanner::lowerBound() {
   double min = unsearched.empty() ? std::numeric_limits<double>::infinity()
-                                  : asItIs().dividedWork();
+                                  : unmodified().dividedWork();
   for (const Variant &variant : variants)
     min = std::min(min, variant.planner->lowerBound());
   return min;
 }
 
 double StepPlanner::secondsLeft() const {
-  if (asItIs().isStopped())
+  if (unmodified().isStopped())
     return 0;
-  double elapsed = asItIs().elapsed();
+  double elapsed = unmodified().elapsed();
   double left = maxSeconds() / 2 - (elapsed - firstRejection);
   if (options.deadlineSeconds > 0)
     left = std::min(left, options.deadlineSeconds - elapsed);

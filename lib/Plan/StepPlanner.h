@@ -68,8 +68,10 @@ private:
     std::unique_ptr<Planner> planner;
   };
 
-  Planner &asItIs() { return *variants.front().planner; }
-  const Planner &asItIs() const { return *variants.front().planner; }
+  /// The planner of the function as it was given: nothing is computed again, no
+  /// ZeRO.
+  Planner &unmodified() { return *variants.front().planner; }
+  const Planner &unmodified() const { return *variants.front().planner; }
   /// Whether other kinds are candidates at all.
   bool mayHoldLess();
   bool mayRecompute();

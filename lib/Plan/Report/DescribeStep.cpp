@@ -29,19 +29,19 @@ PlanResult StepPlanner::describe(Variant &variant, Attempt &best) {
       result.candidates.push_back(std::move(candidate));
     }
   }
-  result.isCutShort |= options.deadlineSeconds > 0 && !asItIs().isStopped() &&
-                       !unsearched.empty();
+  result.isCutShort |= options.deadlineSeconds > 0 &&
+                       !unmodified().isStopped() && !unsearched.empty();
   for (const Kind &kind : unsearched) {
     CandidateSummary &left = result.candidates.emplace_back();
     left.mesh = best.summary.mesh;
     left.microBatches = best.summary.microBatches;
     left.recomputeEvery = kind.every;
     left.zero = kind.zero;
-    left.reason = options.deadlineSeconds > 0 || asItIs().isStopped()
-                      ? Planner::whyUnsearched(asItIs().isStopped())
+    left.reason = options.deadlineSeconds > 0 || unmodified().isStopped()
+                      ? Planner::whyUnsearched(unmodified().isStopped())
                       : "not searched: others took long, and nothing fitted";
     // They compute at least as much.
-    result.lowerBound = std::min(result.lowerBound, asItIs().dividedWork());
+    result.lowerBound = std::min(result.lowerBound, unmodified().dividedWork());
   }
   llvm::stable_sort(result.candidates, isBetter);
   // What is predicted to cost less may have been laid out above the limit.
@@ -89,17 +89,18 @@ std::vector<CandidateSummary> StepPlanner::endings() const {
 }
 
 std::string StepPlanner::refusal() const {
-  return (asItIs().isStopped() ? "planning was ended before there was a plan"
-                               : "no plan was found") +
+  return (unmodified().isStopped()
+              ? "planning was ended before there was a plan"
+              : "no plan was found") +
          std::string(" that fits in memory: the smallest that was laid out, ") +
          minLaidOutName + ", needs " + bytesText(minLaidOutBytes) +
          " per device, the limit is " + bytesText(*memoryLimitOf(options)) +
          candidateNotes(endings(), *memoryLimitOf(options)) +
-         (asItIs().isStopped()
+         (unmodified().isStopped()
               ? ""
-              : holdsLessNote(options, asItIs().hasMoreMicroBatches(),
+              : holdsLessNote(options, unmodified().hasMoreMicroBatches(),
                               /*isProven=*/false, /*isOfAll=*/false)) +
-         (isCutShort() && !asItIs().isStopped()
+         (isCutShort() && !unmodified().isStopped()
               ? "\nnote: the search ended at its time: there may be a plan "
                 "that a longer option deadline finds"
               : "");

@@ -1,7 +1,8 @@
 //===- ZeroParts.h - what lies in parts over devices of equal data -*- C++ -*-//
 //
 // Data parallelism keeps parameters, gradients and the optimizer's states on
-// each device of the axis `dp`. ZeRO keeps one part of them on each:
+// each device of the axis `dp`. ZeRO keeps one part of them (a shard; papers
+// say partition) on each:
 //
 //   1  the states: what only updates read, and the float32 copy of a parameter
 //      of which the step reads nothing but a rounded one. Gradients are

@@ -1,4 +1,4 @@
-//===- MemoryRow.cpp - the Problem's resource for memory ------------------===//
+//===- MemoryResource.cpp - the Problem's resource for memory -------------===//
 #include "Graph.h"
 
 #include "../Report/Infeasible.h"
