@@ -1,7 +1,9 @@
 //===- StageMemory.h - the memory of one stage ------------------*- C++ -*-===//
 //
-// See Memory.cpp (values, sources and slots), Moves.cpp (what collectives read
-// and write) and Peak.cpp (where all of it lies).
+// See Memory.cpp (parameters, and what functions leave for later ones),
+// Values.cpp (where a value lies, and for how long), Moves.cpp (what
+// collectives read and write) and Peak.cpp (the most that is live at one
+// instant).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
@@ -13,6 +15,8 @@
 #include "kerf/Fusion/Arena.h"
 
 #include "llvm/ADT/MapVector.h"
+
+#include <map>
 
 namespace kerf::plan {
 
@@ -67,6 +71,29 @@ private:
     bool isOfStep;
     /// When the first and the last use read it, and when it is made.
     int64_t first = std::numeric_limits<int64_t>::max(), last = -1, made = 0;
+  };
+
+  /// Who reads a value, and when, which decides where it lies.
+  struct ValueUses {
+    mlir::Value value;
+    mlir::Operation *def = nullptr; ///< null: an input
+    int64_t bytes = 0;              ///< that it takes where it lies
+    bool isMadeHere = false;        ///< by an op of this stage, no source
+    bool isReceived = false;        ///< made by an op of another stage
+    bool isGradient = false;        ///< of a micro-batch, summed over these
+    bool isUsedHere = false;
+    /// By others than ops that are computed together with the maker.
+    bool isRead = false;
+    bool isOutput = false; ///< of the step
+    bool isSummedInChunks = false;
+    /// By function: whether it makes or reads the value, the instants at which
+    /// it does so first and last, and whether a library call reads it there.
+    llvm::SmallVector<bool, 4> used, isCalled;
+    llvm::SmallVector<int64_t, 4> first, last;
+    /// By stage that is sent the value: the first function that reads it.
+    std::map<int64_t, StageFunction> receivers;
+
+    void note(StageFunction which, int64_t time);
   };
 
   StageFunction functionOf(mlir::Operation *op) const;
@@ -148,6 +175,16 @@ private:
   void addConstant(mlir::Operation *op);
   void addWidened(mlir::Value value, mlir::OpOperand &use);
   void addValue(mlir::Value value);
+  ValueUses usesOf(mlir::Value value);
+  void noteSent(ValueUses &uses, mlir::Operation *user) const;
+  void noteUse(ValueUses &uses, mlir::OpOperand &use);
+  bool isStored(const ValueUses &uses) const;
+  bool addSum(const ValueUses &uses);
+  std::pair<int64_t, int64_t> readRuns(const ValueUses &uses,
+                                       int64_t each) const;
+  void addInput(const ValueUses &uses);
+  void addSlots(const ValueUses &uses);
+  void addScratch(const ValueUses &uses, StageFunction which);
   void addMoves();
   void addLoops();
   void addSlot(int64_t bytes, int64_t first, int64_t last);
