@@ -211,177 +211,219 @@ kerf::plan::chunkChoices(const PlanOptions &options, bool isTraining,
   return choices;
 }
 
-MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
-                                    const MeshRequest &request) {
-  int64_t batchSize = request.batchSize;
-  bool canMicroBatch = request.canMicroBatch, isTraining = request.isTraining;
-  const std::string &whyNot = request.whyNot;
-  MeshSet set;
-  std::optional<int64_t> fixedStages;
-  std::vector<NamedAxis> fixed;
+namespace {
+/// What option mesh says: the number of stages, if it has one, and the other
+/// axes.
+struct FixedMesh {
+  std::optional<int64_t> stages;
+  std::vector<NamedAxis> axes;
+};
+} // namespace
+
+/// Reads option mesh into `fixed`; what is wrong with it, or empty.
+static std::string readFixedMesh(const PlanOptions &options, FixedMesh &fixed) {
   std::set<std::string> names;
   for (const auto &[name, size] : options.mesh) {
     bool isName = !name.empty() && llvm::all_of(name, [](char c) {
       return llvm::isAlnum(c) || c == '_' || c == '-';
     });
     if (!isName)
-      set.error = "option mesh: axis name \"" + name +
-                  "\", expected letters, digits, _ and -";
-    else if (size < 1)
-      set.error = "option mesh: axis \"" + name + "\" has size " +
-                  std::to_string(size) + ", expected at least 1";
-    else if (!names.insert(name).second)
-      set.error = "option mesh: axis \"" + name + "\" is given twice";
-    if (!set.error.empty())
-      return set;
+      return "option mesh: axis name \"" + name +
+             "\", expected letters, digits, _ and -";
+    if (size < 1)
+      return "option mesh: axis \"" + name + "\" has size " +
+             std::to_string(size) + ", expected at least 1";
+    if (!names.insert(name).second)
+      return "option mesh: axis \"" + name + "\" is given twice";
     if (name == "pp") {
-      fixedStages = size;
+      fixed.stages = size;
       continue;
     }
-    if (name == "mb") {
-      set.error = "option mesh: axis name \"mb\" is reserved for "
-                  "micro-batches, expected option " +
-                  options.microBatchesOption + "=N";
-      return set;
-    }
+    if (name == "mb")
+      return "option mesh: axis name \"mb\" is reserved for "
+             "micro-batches, expected option " +
+             options.microBatchesOption + "=N";
     AxisRole role = name == "dp"   ? AxisRole::Batch
                     : name == "tp" ? AxisRole::NonBatch
                                    : AxisRole::Free;
-    fixed.push_back({name, size, role});
+    fixed.axes.push_back({name, size, role});
   }
-  set.error = checkDegrees(options.mesh, options.devices);
-  if (!set.error.empty())
-    return set;
-  if (options.microBatches && *options.microBatches > 1) {
-    if (!canMicroBatch) {
-      set.error = "option " + options.microBatchesOption +
-                  ": the batch cannot be cut into micro-batches" +
-                  (whyNot.empty() ? "" : ": " + whyNot);
-      return set;
+  return checkDegrees(options.mesh, options.devices);
+}
+
+/// What is wrong with option micro-batches; empty: nothing.
+static std::string checkMicroBatches(const PlanOptions &options,
+                                     const MeshRequest &request) {
+  int64_t count = options.microBatches.value_or(1);
+  if (count <= 1)
+    return "";
+  if (!request.canMicroBatch)
+    return "option " + options.microBatchesOption +
+           ": the batch cannot be cut into micro-batches" +
+           (request.whyNot.empty() ? "" : ": " + request.whyNot);
+  if (request.batchSize % count != 0)
+    return "option " + options.microBatchesOption + ": " +
+           std::to_string(count) + " does not divide the batch of " +
+           std::to_string(request.batchSize) +
+           divisorsText(request.batchSize, count);
+  return "";
+}
+
+/// What is wrong with options zero and chunks; empty: nothing.
+static std::string checkZeroAndChunks(const PlanOptions &options,
+                                      bool isTraining) {
+  if (options.zero != Zero::None && !isTraining)
+    return "option zero: expected none for a function that does not train";
+  if (options.zero != Zero::None && !mayCutData(options))
+    return "option zero: there is no axis of data parallelism over which " +
+           llvm::join(partNames(options.zero), " and ") +
+           " could lie in parts, expected option mesh with dp of at least 2" +
+           (options.devices == 1 ? ", which takes several devices" : "");
+  if (options.chunks && *options.chunks < 2)
+    return "option chunks: " + std::to_string(*options.chunks) +
+           ", expected at least 2";
+  if (options.chunks && options.schedule != cost::ScheduleKind::Interleaved)
+    return "option chunks: is of the schedule interleaved, expected option "
+           "schedule to say so";
+  return "";
+}
+
+/// Whether all pipelines are interleaved, since option schedule says so.
+static bool mustInterleave(const PlanOptions &options, bool isTraining) {
+  return isTraining && options.schedule == cost::ScheduleKind::Interleaved;
+}
+
+/// The candidates of so many stages, whose devices are `inner`, those of the
+/// fixed axes apart.
+static void addCandidates(MeshSet &set, const PlanOptions &options,
+                          const MeshRequest &request, const FixedMesh &fixed,
+                          int64_t stages, int64_t inner) {
+  bool canMicroBatch = request.canMicroBatch;
+  bool isInterleaved =
+      stages > 1 && mustInterleave(options, request.isTraining);
+  std::vector<int64_t> counts = microBatchChoices(
+      options, stages, request.batchSize, canMicroBatch, isInterleaved);
+  auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
+    llvm::SmallVector<ChunkChoice> chunks = chunkChoices(
+        options, request.isTraining, stages, micro, request.numGroups);
+    for (std::vector<NamedAxis> &free :
+         freeAxes(inner, /*orderMatters=*/options.machine.nodes > 1,
+                  request.isTraining, /*onlyOne=*/!fixed.axes.empty(),
+                  options.objective == Objective::Time)) {
+      avoidNames(free, fixed.axes);
+      std::vector<NamedAxis> axes = fixed.axes;
+      axes.insert(axes.end(), free.begin(), free.end());
+      candidates.push_back(makeCandidate(stages, micro, axes));
+      candidates.back().chunks = chunks;
     }
-    if (batchSize % *options.microBatches != 0) {
-      set.error = "option " + options.microBatchesOption + ": " +
-                  std::to_string(*options.microBatches) +
-                  " does not divide the batch of " + std::to_string(batchSize) +
-                  divisorsText(batchSize, *options.microBatches);
-      return set;
-    }
-  }
-  if (options.zero != Zero::None && !isTraining) {
-    set.error = "option zero: expected none for a function that does not train";
-    return set;
-  }
-  if (options.zero != Zero::None && !mayCutData(options)) {
-    set.error =
-        "option zero: there is no axis of data parallelism over which " +
-        llvm::join(partNames(options.zero), " and ") +
-        " could lie in parts, expected option mesh with dp of at least 2" +
-        (options.devices == 1 ? ", which takes several devices" : "");
-    return set;
-  }
-  if (options.chunks && *options.chunks < 2) {
-    set.error = "option chunks: " + std::to_string(*options.chunks) +
-                ", expected at least 2";
-    return set;
-  }
-  if (options.chunks && options.schedule != cost::ScheduleKind::Interleaved) {
-    set.error =
-        "option chunks: is of the schedule interleaved, expected option "
-        "schedule to say so";
-    return set;
-  }
-  int64_t rest = options.devices;
-  for (const auto &[name, size] : options.mesh)
-    rest /= size;
-  bool orderMatters = options.machine.nodes > 1;
-  for (int64_t stages = 1; stages <= options.devices; ++stages) {
-    if (fixedStages ? stages != *fixedStages : rest % stages != 0)
-      continue;
-    int64_t inner = fixedStages ? rest : rest / stages;
-    bool isInterleaved = isTraining && stages > 1 &&
-                         options.schedule == cost::ScheduleKind::Interleaved;
-    std::vector<int64_t> counts = microBatchChoices(
-        options, stages, batchSize, canMicroBatch, isInterleaved);
-    auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
-      llvm::SmallVector<ChunkChoice> chunks =
-          chunkChoices(options, isTraining, stages, micro, request.numGroups);
-      for (std::vector<NamedAxis> &free :
-           freeAxes(inner, orderMatters, isTraining,
-                    /*onlyOne=*/!fixed.empty(),
-                    options.objective == Objective::Time)) {
-        avoidNames(free, fixed);
-        std::vector<NamedAxis> axes = fixed;
-        axes.insert(axes.end(), free.begin(), free.end());
-        candidates.push_back(makeCandidate(stages, micro, axes));
-        candidates.back().chunks = chunks;
-      }
-    };
-    for (int64_t micro : counts)
-      addAll(micro, set.candidates);
-    if (stages == 1 && canMicroBatch && !options.microBatches)
-      for (int64_t micro : accumulations(batchSize))
-        addAll(micro, set.accumulations);
-    if (stages > 1 && canMicroBatch && !options.microBatches && !isInterleaved)
-      for (int64_t micro : doublings(batchSize, *llvm::max_element(counts)))
-        addAll(micro, set.further);
-  }
-  if (set.candidates.empty()) {
-    set.error = "option schedule: interleaved takes a multiple of the " +
-                std::to_string(*fixedStages) + " stages as micro-batches";
-    if (options.microBatches)
-      set.error += ", option " + options.microBatchesOption + " is " +
-                   std::to_string(*options.microBatches);
-    else if (canMicroBatch)
-      set.error +=
-          ", of which none divides the batch of " + std::to_string(batchSize);
-    else
-      set.error += ", and none is looked at" +
-                   (whyNot.empty() ? "" : ": " + whyNot) + "\nnote: option " +
-                   options.microBatchesOption + "=M asks for them";
-    return set;
-  }
-  if (options.zero != Zero::None)
-    keepDataParallel(set);
+  };
+  for (int64_t micro : counts)
+    addAll(micro, set.candidates);
+  if (!canMicroBatch || options.microBatches)
+    return;
+  if (stages == 1)
+    for (int64_t micro : accumulations(request.batchSize))
+      addAll(micro, set.accumulations);
+  else if (!isInterleaved)
+    for (int64_t micro :
+         doublings(request.batchSize, *llvm::max_element(counts)))
+      addAll(micro, set.further);
+}
+
+/// Why no number of micro-batches suits an interleaved schedule of so many
+/// stages.
+static std::string whyNotInterleaved(const PlanOptions &options,
+                                     const MeshRequest &request,
+                                     int64_t stages) {
+  std::string text = "option schedule: interleaved takes a multiple of the " +
+                     std::to_string(stages) + " stages as micro-batches";
+  if (options.microBatches)
+    return text + ", option " + options.microBatchesOption + " is " +
+           std::to_string(*options.microBatches);
+  if (request.canMicroBatch)
+    return text + ", of which none divides the batch of " +
+           std::to_string(request.batchSize);
+  return text + ", and none is looked at" +
+         (request.whyNot.empty() ? "" : ": " + request.whyNot) +
+         "\nnote: option " + options.microBatchesOption + "=M asks for them";
+}
+
+/// The numbers of micro-batches of all candidates, for MeshSet::description.
+static std::string describeMicroBatches(const PlanOptions &options,
+                                        const MeshRequest &request) {
+  if (mustInterleave(options, request.isTraining))
+    return "of " + chunksText(options) +
+           " chunks in an interleaved schedule, with p, 2p or 4p "
+           "micro-batches that divide the batch; ";
+  if (!request.canMicroBatch && !request.whyNot.empty())
+    return "without micro-batches, since " + request.whyNot + "; ";
+  return "p/2, p, 2p or 4p micro-batches, of these what is above "
+         "1 and divides the batch, or the most up to 4p that "
+         "do, and 1, and doublings where nothing else fits; ";
+}
+
+/// All candidates in words: MeshSet::description.
+static std::string describe(const PlanOptions &options,
+                            const MeshRequest &request,
+                            const FixedMesh &fixed) {
+  bool isTraining = request.isTraining, canMicroBatch = request.canMicroBatch;
   std::string fixedText;
   for (const auto &[name, size] : options.mesh)
     fixedText +=
         (fixedText.empty() ? "" : ",") + name + "=" + std::to_string(size);
-  bool isInterleaved =
-      isTraining && options.schedule == cost::ScheduleKind::Interleaved;
-  set.description =
-      (fixedText.empty() ? "" : " with " + fixedText) +
-      " (stages that divide the devices; " +
-      (isInterleaved
-           ? "of " + chunksText(options) +
-                 " chunks in an interleaved schedule, with p, 2p or 4p "
-                 "micro-batches that divide the batch; "
-       : !canMicroBatch && !whyNot.empty()
-           ? "without micro-batches, since " + whyNot + "; "
-           : std::string(
-                 "p/2, p, 2p or 4p micro-batches, of these what is above "
-                 "1 and divides the batch, or the most up to 4p that "
-                 "do, and 1, and doublings where nothing else fits; ")) +
-      (!canMicroBatch && !whyNot.empty()
-           ? ""
-           : "with one stage 1, where the memory limit makes that cost more "
-             "also each number up to " +
-                 std::to_string(kMaxAccumulations) +
-                 " that divides the batch, above it by doublings; ") +
-      (mayInterleave(options, isTraining) && canMicroBatch &&
-               fixedStages.value_or(options.devices) > 1
-           ? "1F1B and GPipe, and where the micro-batches are a multiple of p "
-             "also interleaved 1F1B of " +
-                 chunksText(options) + " chunks per stage; "
-           : "") +
-      "the rest of the devices on one free axis" +
-      std::string(!isTraining     ? " or on two"
-                  : fixed.empty() ? ", on dp or on dp x tp"
-                                  : "") +
-      "), every sharding of every op over the factors of its rule with at "
-      "most one major sub-axis per axis and at most a quarter of padding (in "
-      "blocks of ceiling size or of whole units of reshapes), " +
-      std::string(isTraining ? "stages, or their chunks, contiguous in the "
-                               "order of the forward"
-                             : "stages contiguous in program order");
+  return (fixedText.empty() ? "" : " with " + fixedText) +
+         " (stages that divide the devices; " +
+         describeMicroBatches(options, request) +
+         (!canMicroBatch && !request.whyNot.empty()
+              ? ""
+              : "with one stage 1, where the memory limit makes that cost more "
+                "also each number up to " +
+                    std::to_string(kMaxAccumulations) +
+                    " that divides the batch, above it by doublings; ") +
+         (mayInterleave(options, isTraining) && canMicroBatch &&
+                  fixed.stages.value_or(options.devices) > 1
+              ? "1F1B and GPipe, and where the micro-batches are a multiple of "
+                "p also interleaved 1F1B of " +
+                    chunksText(options) + " chunks per stage; "
+              : "") +
+         "the rest of the devices on one free axis" +
+         std::string(!isTraining          ? " or on two"
+                     : fixed.axes.empty() ? ", on dp or on dp x tp"
+                                          : "") +
+         "), every sharding of every op over the factors of its rule with at "
+         "most one major sub-axis per axis and at most a quarter of padding "
+         "(in blocks of ceiling size or of whole units of reshapes), " +
+         std::string(isTraining ? "stages, or their chunks, contiguous in the "
+                                  "order of the forward"
+                                : "stages contiguous in program order");
+}
+
+MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
+                                    const MeshRequest &request) {
+  MeshSet set;
+  FixedMesh fixed;
+  set.error = readFixedMesh(options, fixed);
+  if (set.error.empty())
+    set.error = checkMicroBatches(options, request);
+  if (set.error.empty())
+    set.error = checkZeroAndChunks(options, request.isTraining);
+  if (!set.error.empty())
+    return set;
+  int64_t rest = options.devices;
+  for (const auto &[name, size] : options.mesh)
+    rest /= size;
+  if (fixed.stages)
+    addCandidates(set, options, request, fixed, *fixed.stages, rest);
+  else
+    for (int64_t stages = 1; stages <= options.devices; ++stages)
+      if (rest % stages == 0)
+        addCandidates(set, options, request, fixed, stages, rest / stages);
+  if (set.candidates.empty()) {
+    set.error = whyNotInterleaved(options, request, *fixed.stages);
+    return set;
+  }
+  if (options.zero != Zero::None)
+    keepDataParallel(set);
+  set.description = describe(options, request, fixed);
   return set;
 }
