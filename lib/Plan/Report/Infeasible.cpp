@@ -176,160 +176,212 @@ static void findSmall(PlanOptions options, int64_t tooLittle,
   }
 }
 
-Infeasibility kerf::plan::explainInfeasible(
-    const PlanOptions &given, MemoryNeeds needs, const std::string &notes,
-    bool isCutShort, bool hasMore, const Effort &effort, TryPlan tryOut) {
-  Infeasibility result;
-  PlanOptions options = given;
-  auto tryPlan = [&](const PlanOptions &trial) {
-    Tried tried = tryOut(trial);
-    // A plan that divides the work otherwise is none.
-    if (isWorkWaived(given) || given.objective == Objective::Time ||
-        !trial.anyShareOfWork)
-      needs.predicted = std::min(needs.predicted, tried.minBytes);
-    return tried.verdict;
-  };
-  std::optional<int64_t> limit = memoryLimitOf(options);
-  auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
-  auto isKnown = [&] {
+static std::string perDevice(int64_t bytes) {
+  return bytesText(bytes) + " per device";
+}
+
+namespace {
+
+/// Finds out by trials which constraints leave no plan: hints and mesh first,
+/// then the division of the work, then memory.
+class Diagnosis {
+public:
+  Diagnosis(const PlanOptions &given, MemoryNeeds needs,
+            const std::string &notes, bool isCutShort, bool hasMore,
+            const Effort &effort, TryPlan tryOut)
+      : given(given), options(given), needs(needs), notes(notes),
+        isCutShort(isCutShort), hasMore(hasMore), effort(effort),
+        tryOut(tryOut), limit(memoryLimitOf(given)), start(effort.seconds()) {
+    constexpr double kTrialSeconds = 5;
+    options.deadlineIsOfEffort |= options.deadlineSeconds <= 0;
+    options.deadlineSeconds =
+        options.deadlineSeconds > 0
+            ? std::min(options.deadlineSeconds, kTrialSeconds)
+            : kTrialSeconds;
+    options.solver = SolverKind::Auto;
+  }
+
+  Infeasibility explain();
+
+private:
+  Trial tryPlan(const PlanOptions &trial);
+  /// Whether the size of any plan is known.
+  bool isKnown() const {
     return needs.predicted < std::numeric_limits<int64_t>::max();
-  };
-  auto smallest = [&](const char *before) {
+  }
+  /// Of the smallest plan that is known, behind `before`; empty: none is.
+  std::string smallestText(const char *before) const {
     return limit && isKnown()
                ? before + ("the smallest plan that is known is predicted to "
                            "need about " +
-                           bytes(needs.predicted))
+                           perDevice(needs.predicted))
                : std::string();
-  };
-  constexpr double trialSeconds = 5, smallSeconds = 2, allSeconds = 12;
-  double start = effort.seconds();
-  options.deadlineIsOfEffort |= options.deadlineSeconds <= 0;
-  options.deadlineSeconds =
-      options.deadlineSeconds > 0
-          ? std::min(options.deadlineSeconds, trialSeconds)
-          : trialSeconds;
-  // A failed random draw proves nothing about other draws.
-  bool isRandom = options.solver == SolverKind::Random;
-  options.solver = SolverKind::Auto;
-  if (isRandom && tryPlan(options) == Trial::Found) {
-    result.message =
-        "the random solver found no plan" + notes +
-        "\nnote: there are plans: option solver=auto finds one, and "
-        "another option seed may";
-    return result;
   }
-  PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
-  Trial possible = tryPlan(unlimited);
-  if (possible == Trial::Unknown) {
-    bool asksForStages = llvm::any_of(
-        options.hints, [](const ShardHint &hint) { return stageOf(hint); });
-    result.message =
-        (asksForStages ? "no cut was found that keeps the stages which option "
-                         "shard asks for"
-                       : "no plan was found in the time that there was" +
-                             smallest("; ")) +
-        notes +
-        (isCutShort && !asksForStages ? "\nnote: option deadline gives it more"
-                                      : "");
-    return result;
+  std::string timeOver() const;
+  Infeasibility contradiction(const PlanOptions &unlimited);
+  std::string unevenWork(bool fitsWork) const;
+  std::string tooMuchMemory(Trial inMemory);
+
+  const PlanOptions &given;
+  PlanOptions options; ///< of the trials
+  MemoryNeeds needs;   ///< the trials lower `predicted`
+  const std::string &notes;
+  bool isCutShort, hasMore;
+  const Effort &effort;
+  TryPlan tryOut;
+  std::optional<int64_t> limit;
+  double start;
+};
+
+} // namespace
+
+Trial Diagnosis::tryPlan(const PlanOptions &trial) {
+  Tried tried = tryOut(trial);
+  // A plan that divides the work otherwise is none.
+  if (isWorkWaived(given) || given.objective == Objective::Time ||
+      !trial.anyShareOfWork)
+    needs.predicted = std::min(needs.predicted, tried.minBytes);
+  return tried.verdict;
+}
+
+/// Even without limits on memory and work nothing was found, nor proven.
+std::string Diagnosis::timeOver() const {
+  bool asksForStages = llvm::any_of(
+      options.hints, [](const ShardHint &hint) { return stageOf(hint); });
+  if (asksForStages)
+    return "no cut was found that keeps the stages which option shard asks "
+           "for" +
+           notes;
+  return "no plan was found in the time that there was" + smallestText("; ") +
+         notes + (isCutShort ? "\nnote: option deadline gives it more" : "");
+}
+
+/// Even without limits on memory and work there is no plan: hints, the mesh or
+/// the number of micro-batches are at fault.
+Infeasibility Diagnosis::contradiction(const PlanOptions &unlimited) {
+  auto tryAgain = [&](const PlanOptions &trial) { return tryPlan(trial); };
+  PlanOptions unhinted = unlimited;
+  unhinted.hints.clear();
+  if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
+    // The number of micro-batches may divide the batch, but not the batch
+    // dimension of some op (a Reshape).
+    PlanOptions anyNumber = unhinted;
+    anyNumber.microBatches.reset();
+    if (options.microBatches.value_or(1) > 1 &&
+        tryPlan(anyNumber) == Trial::Found)
+      return {PlanError::BadRequest,
+              "option " + options.microBatchesOption +
+                  ": the model cannot be cut into " +
+                  std::to_string(*options.microBatches) + " along its batch" +
+                  notes + "\nnote: there are plans with other numbers of them"};
+    return {
+        PlanError::BadRequest,
+        (options.mesh.empty() && !options.microBatches
+             ? "no plan exists for these devices"
+             : std::string("no plan exists for the mesh that is asked for")) +
+            notes};
   }
-  if (possible == Trial::None) {
-    result.error = PlanError::BadRequest;
-    PlanOptions unhinted = unlimited;
-    unhinted.hints.clear();
-    if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
-      // The number of micro-batches may divide the batch, but not the batch
-      // dimension of some op (a Reshape).
-      PlanOptions anyNumber = unhinted;
-      anyNumber.microBatches.reset();
-      if (options.microBatches.value_or(1) > 1 &&
-          tryPlan(anyNumber) == Trial::Found) {
-        result.message = "option " + options.microBatchesOption +
-                         ": the model cannot be cut into " +
-                         std::to_string(*options.microBatches) +
-                         " along its batch" + notes +
-                         "\nnote: there are plans with other numbers of them";
-        return result;
-      }
-      result.message =
-          (options.mesh.empty() && !options.microBatches
-               ? "no plan exists for these devices"
-               : std::string("no plan exists for the mesh that is asked for")) +
-          notes;
-      return result;
-    }
-    std::vector<ShardHint> hints = conflictingHints(unlimited, tryPlan);
-    result.message = hints.size() == 1
-                         ? "option shard: no plan keeps this hint"
-                         : "option shard: these hints contradict each other";
-    for (const ShardHint &hint : hints)
-      result.message += "\nnote: '" + hint.pattern + "=" + hint.sharding + "'";
-    return result;
-  }
-  // Shares of the work are asked for where bytes are minimised.
-  bool fitsWork = given.objective == Objective::Time
-                      ? possible == Trial::Found
-                      : tryPlan(withoutMemoryLimit(options)) == Trial::Found;
-  Trial inMemory = limit ? tryPlan(withAnyShare(options)) : Trial::Found;
-  std::string share = "in each one device would compute more than 1.1/" +
-                      std::to_string(options.devices) + " of the operations";
-  std::string waive =
-      "\nnote: option objective=time has no such limit, nor has a "
-      "mesh that option mesh fixes";
-  if (inMemory == Trial::Found) {
-    result.message =
-        (fitsWork ? "no plan both fits in memory and divides the "
-                    "work: where it fits, one device would "
-                    "compute more than 1.1/" +
-                        std::to_string(options.devices) + " of the operations"
-                  : "no plan divides the work: " + share) +
-        notes + waive;
-    return result;
-  }
+  std::vector<ShardHint> hints = conflictingHints(unlimited, tryAgain);
+  std::string message = hints.size() == 1
+                            ? "option shard: no plan keeps this hint"
+                            : "option shard: these hints contradict each other";
+  for (const ShardHint &hint : hints)
+    message += "\nnote: '" + hint.pattern + "=" + hint.sharding + "'";
+  return {PlanError::BadRequest, message};
+}
+
+/// There are plans in memory, but they do not divide the work. `fitsWork`:
+/// others do, which do not fit in memory.
+std::string Diagnosis::unevenWork(bool fitsWork) const {
+  std::string count = std::to_string(options.devices);
+  return (fitsWork ? "no plan both fits in memory and divides the "
+                     "work: where it fits, one device would "
+                     "compute more than 1.1/" +
+                         count + " of the operations"
+                   : "no plan divides the work: in each one device would "
+                     "compute more than 1.1/" +
+                         count + " of the operations") +
+         notes +
+         "\nnote: option objective=time has no such limit, nor has a "
+         "mesh that option mesh fixes";
+}
+
+/// No plan in memory was found. None: that is proven.
+std::string Diagnosis::tooMuchMemory(Trial inMemory) {
   // What fits was seen, but no plan was made of it, or nothing was seen at all:
   // that is no matter of memory.
   if (isCutShort && inMemory != Trial::None && needs.proven <= *limit &&
-      (!isKnown() || needs.predicted <= *limit)) {
-    result.message = "no plan was found in the time that planning had" +
-                     smallest("; ") + notes +
-                     "\nnote: option deadline gives it more";
-    return result;
-  }
+      (!isKnown() || needs.predicted <= *limit))
+    return "no plan was found in the time that planning had" +
+           smallestText("; ") + notes + "\nnote: option deadline gives it more";
   bool isProven = inMemory == Trial::None || needs.proven > *limit;
   if (needs.predicted > *limit) {
+    constexpr double kTrialSeconds = 2, kAllSeconds = 12;
     PlanOptions shorter = options;
-    shorter.deadlineSeconds = std::min(options.deadlineSeconds, smallSeconds);
+    shorter.deadlineSeconds = std::min(options.deadlineSeconds, kTrialSeconds);
     findSmall(
         shorter, std::max(needs.proven, *limit), needs.predicted,
-        [&] { return effort.seconds() - start > allSeconds; }, tryPlan);
+        [&] { return effort.seconds() - start > kAllSeconds; },
+        [&](const PlanOptions &trial) { return tryPlan(trial); });
   }
+  std::string message;
   if (isProven)
-    result.message =
+    message =
         "no plan fits in memory: " +
         (needs.proven > *limit
              ? (needs.isOfAll ? "every plan"
                               : "every plan that is searched for") +
-                   std::string(" needs at least ") + bytes(needs.proven)
+                   std::string(" needs at least ") + perDevice(needs.proven)
              : std::string("that is proven for each mesh"));
   else if (isKnown() && needs.predicted <= *limit)
-    result.message =
-        "no plan was found, though one was seen that is predicted to need " +
-        bytes(needs.predicted);
+    message = "no plan was found, though one was seen that is predicted to "
+              "need " +
+              perDevice(needs.predicted);
   else
-    result.message =
+    message =
         "no plan was found that fits in memory: " +
         (isKnown() ? "the smallest that was found is predicted to need about " +
-                         bytes(needs.predicted)
+                         perDevice(needs.predicted)
                    : std::string("none is proven not to"));
-  result.message += ", the limit is " + bytes(*limit) +
-                    (isProven ? smallest(", and ") : "") + notes +
-                    holdsLessNote(given, hasMore, isProven, needs.isOfAll);
+  message += ", the limit is " + perDevice(*limit) +
+             (isProven ? smallestText(", and ") : "") + notes +
+             holdsLessNote(given, hasMore, isProven, needs.isOfAll);
   if (!isProven && isCutShort)
-    result.message += "\nnote: the search ended at its time: there may be a "
-                      "plan that a longer option deadline finds";
+    message += "\nnote: the search ended at its time: there may be a "
+               "plan that a longer option deadline finds";
   if (isKnown() && needs.predicted > *limit)
-    result.message += "\nnote: what is predicted is laid out at the end, and "
-                      "may then need less or more (from 27% less to a third "
-                      "more was seen)";
-  return result;
+    message += "\nnote: what is predicted is laid out at the end, and "
+               "may then need less or more (from 27% less to a third "
+               "more was seen)";
+  return message;
+}
+
+Infeasibility Diagnosis::explain() {
+  auto infeasible = [](std::string message) {
+    return Infeasibility{PlanError::Infeasible, std::move(message)};
+  };
+  // A failed random draw proves nothing about other draws.
+  if (given.solver == SolverKind::Random && tryPlan(options) == Trial::Found)
+    return infeasible("the random solver found no plan" + notes +
+                      "\nnote: there are plans: option solver=auto finds one, "
+                      "and another option seed may");
+  PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
+  Trial possible = tryPlan(unlimited);
+  if (possible == Trial::Unknown)
+    return infeasible(timeOver());
+  if (possible == Trial::None)
+    return contradiction(unlimited);
+  // Shares of the work are asked for where bytes are minimised.
+  bool fitsWork = given.objective == Objective::Time ||
+                  tryPlan(withoutMemoryLimit(options)) == Trial::Found;
+  Trial inMemory = limit ? tryPlan(withAnyShare(options)) : Trial::Found;
+  return infeasible(inMemory == Trial::Found ? unevenWork(fitsWork)
+                                             : tooMuchMemory(inMemory));
+}
+
+Infeasibility kerf::plan::explainInfeasible(
+    const PlanOptions &options, MemoryNeeds needs, const std::string &notes,
+    bool isCutShort, bool hasMore, const Effort &effort, TryPlan tryPlan) {
+  return Diagnosis(options, needs, notes, isCutShort, hasMore, effort, tryPlan)
+      .explain();
 }
