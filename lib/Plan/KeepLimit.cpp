@@ -29,9 +29,9 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Solutions of one candidate that are looked at, in limiting a resource (in
-/// Problems that take long) and in laying out (of small ones first the
-/// cheapest).
+/// How many solutions of one candidate are looked at: while a resource is
+/// limited (kSlowSolutions in Problems that take long), and when they are laid
+/// out (kLaidOut; of small Problems the first kCheapest are the cheapest ones).
 static constexpr int kSolutions = 32, kSlowSolutions = 12, kLaidOut = 6,
                      kCheapest = 3;
 /// A share of the cost: their bounds prove nothing about the candidate, so none
@@ -43,19 +43,22 @@ static constexpr double kSeconds = 2;
 /// In large Problems a solution with a fraction f of a limited resource gives a
 /// plan that takes at least about kInProportion times f of the bytes.
 static constexpr double kInProportion = 0.9;
-/// Stages that cannot be cut are tried with less work that is done twice.
+/// If a solution cannot be cut into stages, others are searched that repeat
+/// less work on several devices: these parts of what was allowed.
 static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
 namespace {
-/// Which limits of a resource are tried, all of one grid. Where a solution is
-/// found in milliseconds: every 16th, from above downwards, until one takes as
-/// little as is asked for; then, above the first that fits, those that were
-/// passed over: every fourth, then each. Else the grid is bisected, which finds
-/// in few tries one that fits where little does, but not always the cheapest.
+/// Chooses which limits of a resource are tried, all from one grid. If solving
+/// takes milliseconds, it tries every 16th limit, from the highest downwards,
+/// until a solution takes as little as is asked for; then, above the first
+/// limit whose solution fits, those that were passed over: every fourth, then
+/// each. Otherwise it bisects the grid, which takes few tries to find a
+/// solution that fits, but not always the cheapest.
 class LimitScan {
 public:
-  /// `first`: what a solution has of the resource that takes `excess` times the
-  /// limit. What others take is in proportion to it but for some tenths.
+  /// `first`: how much of the resource a solution uses whose plan takes
+  /// `excess` times the memory limit. The memory of other plans is roughly
+  /// (within some tenths) in proportion to their use of the resource.
   LimitScan(double first, double excess, bool bisects) : bisects(bisects) {
     max = below(first);
     if (bisects)
@@ -86,7 +89,7 @@ public:
     else
       turn();
   }
-  /// There is no solution, nor for less.
+  /// There is no solution under this limit, nor under a lower one.
   void noteNone() { turn(); }
 
 private:
@@ -124,7 +127,8 @@ private:
       at = over ? at : max / stride * stride;
     } while (!over && at <= end);
   }
-  /// The middle; where there is no lower end yet, what is in proportion.
+  /// Goes to the middle; while no lower end is known, to the limit that is as
+  /// much lower as memory must become.
   void bisect(double excess) {
     over = max <= end;
     at = end > 0 ? end + (max - end + 1) / 2
@@ -454,10 +458,11 @@ void Planner::reject(int64_t laidOutBytes, bool searches) {
   report();
   auto predicted = static_cast<double>(peakOf(attempt.stages));
   auto limit = static_cast<double>(*memoryLimitOf(options));
-  // In small Problems predictions are wrong by different shares, and laying out
-  // takes milliseconds: the next ones are the cheapest that are predicted to
-  // take less. In large ones, and behind some tries, the next is to take less
-  // by what this one was wrong by, and by more the oftener that was not enough.
+  // In small Problems the errors of predictions differ much from plan to plan,
+  // and laying out takes milliseconds: the next plan is the cheapest that is
+  // predicted to take less. In large Problems, and after kCheapest tries, the
+  // next plan must be predicted to take less by the factor by which this
+  // prediction was wrong, and by a margin that doubles with every try.
   bool small = isSmall(attempt.graph->problem);
   int doublings =
       small ? std::max(attempt.tries - kCheapest, 0) : attempt.tries;

@@ -29,22 +29,22 @@ struct Attempt {
   StagePlan stages;
   CandidateSummary summary;
   bool isImpossible = false; ///< too few ops, or no cut divides the work
-  bool isTightened = false;  ///< what was solved is less than the candidate
+  bool isTightened = false;  ///< solved under lower limits than its own
   /// A plan whose fullest device is predicted to hold at most this part of the
   /// limit is laid out. Above 1 at first, for predictions may be too high.
   double allowance = 1;
-  /// The cheapest solution that keeps what is known for sure, before others
-  /// were looked for that take less; empty: none was.
+  /// The cheapest solution under the proven constraints alone, if others that
+  /// take less memory were looked for afterwards; else empty.
   Solution cheapest;
-  /// The memory limit makes it cost more, or leaves it no plan.
+  /// The memory limit makes its plan cost more, or leaves it no plan.
   bool isShort = false;
-  /// Its cheapest plan is predicted not to keep the limit, and others have not
-  /// been looked for yet.
+  /// Its cheapest plan is predicted not to keep the limit, and plans that take
+  /// less have not been looked for yet.
   bool isPostponed = false;
-  /// A plan of more chunks than a stage must have was laid out and took too
-  /// much: its stages have no more than they must.
+  /// A plan with several chunks per stage was laid out and took too much
+  /// memory: from then on its stages have as few chunks as they may.
   bool isFlat = false;
-  /// Solutions that were looked at since the cheapest takes too much.
+  /// Solutions that were looked at because the cheapest takes too much memory.
   struct Known {
     SolveResult solved;
     double cost = 0;
@@ -53,8 +53,8 @@ struct Attempt {
     bool isRejected = false; ///< laid out, and took too much
   };
   std::vector<Known> known;
-  /// By resource and limit of it: the solution and the bytes that it is
-  /// predicted to take; an empty one: there is none.
+  /// By a resource and the limit that was set for it: the solution (empty:
+  /// there is none) and the bytes that it is predicted to take.
   std::map<std::pair<uint32_t, int64_t>, std::pair<Solution, int64_t>> tried;
   int tries = 0; ///< solutions that were laid out and took too much
 
@@ -128,16 +128,15 @@ public:
   /// with an error where the request is at fault. Plans that keep the limit are
   /// still to be looked for where postponed() says so.
   Attempt *search(PlanError &error, std::string &message);
-  /// Of the candidates whose plans were not made to keep the limit yet, for it
-  /// takes long, and that could be better than the best plan, the one that is
-  /// looked at next; null: none is left, or the time is over.
+  /// The postponed candidate that is looked at next, among those that could be
+  /// better than the best plan; null: none is left, or the time is over.
   Attempt *postponed();
   /// Whether `a` is looked at before `b`: lowest bound first, which rules out
   /// most; as long as there is no plan, smallest first.
   bool isSooner(const Attempt &a, const Attempt &b) const;
   size_t countPostponed() const;
-  /// Looks for a plan of it that keeps the limit. So many others, of all
-  /// planners, want to be looked at behind it.
+  /// Looks for a plan of it that keeps the limit. `others`: how many candidates
+  /// of all planners are still to be looked at after it.
   void fit(Attempt &postponed, size_t others);
   /// The same without an error: whether a plan was found that is predicted to
   /// keep the limit with something to spare, since nothing is laid out.
@@ -153,14 +152,14 @@ public:
   /// See Planning; of the plan that was written last. Without `searches`
   /// another one is looked for among those that are known alone.
   void reject(int64_t laidOutBytes, bool searches = true);
-  /// Of the plans that are predicted to fit the one that takes least; null
-  /// where there is none.
+  /// Of the plans that are predicted to fit, the one that takes the least
+  /// memory; null if there is none.
   Attempt *smallest();
   /// What the plan that was written was predicted to take.
   int64_t predictedBytes() const;
-  /// Whether a plan is predicted to take at most this share of the limit; takes
-  /// of each candidate the best of these.
+  /// Whether a plan is predicted to take at most this share of the limit.
   bool hasWithin(double share) const;
+  /// Takes of each candidate the best plan among these.
   void allowAtMost(double share);
   mlir::FailureOr<Explanation> explain(llvm::StringRef name,
                                        std::string &message);
@@ -169,9 +168,9 @@ public:
   /// Where nothing fits: searches more micro-batches of several stages, as long
   /// as there is time. Whether there were any.
   bool searchFurther(FitTime time);
-  /// Where nothing is predicted to fit: searches once more for what is laid out
-  /// although its prediction is above the limit, by as much as predictions of
-  /// small programs are too high. Whether there is something to lay out.
+  /// If no plan is predicted to fit: searches again, and accepts predictions
+  /// that are above the limit by as much as predictions of small programs may
+  /// be too high. Whether there is a plan to lay out.
   bool trustLess(FitTime time);
   /// When (elapsed()) the search ends at the latest, with a plan or without;
   /// unless `mayBeEmpty`, not before one candidate was searched.
@@ -255,8 +254,8 @@ public:
 
 private:
   void attempt(const MeshCandidate &candidate, double deadline);
-  /// A candidate before its moves are worked out, and what its ops take at
-  /// least, where that is looked at.
+  /// A candidate whose moves are not worked out yet, and the lower bounds for
+  /// its ops, if they were asked for.
   struct Look {
     std::unique_ptr<Graph> graph;
     std::optional<MinTotals> minTotals;
@@ -280,8 +279,8 @@ private:
                  "predictions when they were laid out"
                : "predicted to need more memory than the limit";
   }
-  /// Whether plans that keep the limit are looked for behind all candidates:
-  /// it takes long, and much less once another plan is known.
+  /// Whether to look for plans that keep the limit only after all candidates
+  /// were searched: it takes long, and much less once another plan is known.
   bool isWorthPostponing(const Attempt &attempt) const;
   /// Looks for all of them.
   void fitPostponed();
@@ -323,8 +322,8 @@ private:
   /// `chunks`: of each stage; nothing: whichever number is best.
   void summarize(Attempt &attempt,
                  std::optional<int64_t> chunks = std::nullopt);
-  /// The least of each op on one device that has all of its work, which is
-  /// looked at once.
+  /// Lower bounds for the ops if one device does all of the work; computed
+  /// once.
   const MinTotals &wholeWork();
   /// So many picoseconds of work, in seconds, in equal parts for so many
   /// devices.
@@ -399,7 +398,7 @@ private:
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
-  /// The least that a plan is predicted to take.
+  /// The minimum of what plans are predicted to take.
   int64_t minPredictedBytes = std::numeric_limits<int64_t>::max();
   /// Of the limit: what a plan that is not laid out may be predicted to take.
   double allowance = 1.05;
@@ -408,7 +407,7 @@ private:
   bool looksDeeper = false;
   bool looksFurther = false;          ///< see searchFurther()
   std::optional<MinTotals> knownWork; ///< see wholeWork(), in picoseconds
-  double overrun = 0; ///< the most that a candidate took beyond its time
+  double overrun = 0; ///< the maximum that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   /// See mustEnd().
   double lastSecond = std::numeric_limits<double>::infinity();

@@ -1,9 +1,10 @@
 //===- SecondLooks.cpp - candidates that are looked at again --------------===//
 //
-// What keeps the memory limit is looked for (KeepLimit.cpp) behind the first
-// solutions of all candidates where that takes long: the plans that are found
-// rule out most others. Candidates are looked at once more when a plan turns
-// out to take too much, and where nothing is predicted to fit.
+// Looking for a candidate's plans that keep the memory limit (KeepLimit.cpp)
+// may take long. Then it is postponed until all candidates have a first
+// solution: each plan that is found rules out most of the postponed candidates.
+// Candidates are also looked at again when a plan that is laid out takes too
+// much memory, and when no plan is predicted to fit.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -12,10 +13,11 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Without a deadline a postponed candidate of a step that trains is looked at
-/// for so long: there are few that other plans do not rule out.
+/// Without a deadline: how long a postponed candidate of a training step is
+/// looked at. Few are left that no other plan rules out.
 static constexpr double kFitSeconds = 5, kFitSecondsOfSmall = 2;
-/// A cut into stages costs at least this part of what it costs without a limit.
+/// A plan of several stages that keeps the limit costs at least this part of
+/// the plan that was found for the candidate without a limit.
 static constexpr double kCutCheaper = 0.95;
 /// A candidate is not looked at again if its smallest plan takes more than this
 /// factor times the bytes that may be trusted to fit.

@@ -6,7 +6,7 @@
 //
 // Idea: each way by itself and the combination that holds least are searched
 // first. Then those one step away from the best, as long as one of them is
-// better: what is cheapest holds little more than the limit makes it.
+// better: the cheapest plan is one that saves just enough memory.
 //
 //===----------------------------------------------------------------------===//
 #include "StepPlanner.h"

@@ -1,11 +1,11 @@
 //===- StepPlanner.h - a function, and kinds of it that hold less -*- C++ -*-=//
 //
-// A training step can be planned as it is, with its parameters, gradients and
+// A training step can be planned unmodified, with its parameters, gradients and
 // states in parts (ZeroParts.h), and with blocks of its forward pass computed
-// again (Recompute.h): each kind has a Planner. What is done or sent twice
-// costs time, so the other kinds are searched where the memory limit rules out
-// what is cheapest without, and then the best plan of all is taken. The bound
-// is the least of all that were searched.
+// again (Recompute.h): each of these kinds has a Planner. Computing or sending
+// twice costs time, so the other kinds are searched only if the memory limit
+// rules out the cheapest plan of the unmodified step. Then the best plan of all
+// kinds is taken; the bound is the minimum over the kinds that were searched.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STEPPLANNER_H
@@ -80,20 +80,21 @@ private:
   Variant *addVariant(Kind kind);
   /// Makes the function one of this kind; whether it changed.
   static bool makeKind(mlir::func::FuncOp function, Kind kind);
-  /// What is searched besides the step as it is, in this order.
+  /// The kinds that are searched besides the unmodified step, in this order.
   std::vector<Kind> otherKinds();
   void searchVariants();
-  /// Of these kinds, as long as there is time; adds the others to `late`, which
-  /// may be null.
+  /// Searches these kinds as long as there is time, and adds those that are
+  /// left to `late`, which may be null.
   void search(llvm::ArrayRef<Kind> kinds, FitTime time,
               std::vector<Kind> *late);
   /// Kinds that hold a little more or less and were not searched.
   std::vector<Kind> neighbours(const Kind &kind);
-  /// Searches these of the best plan's kind, as long as a better plan is found.
+  /// Searches the neighbours of the best plan's kind, as long as that finds a
+  /// better plan.
   void searchNeighbours();
-  /// Looks for plans that keep the limit where planners have left that for
-  /// later, where the bound is lowest first: what is known of one kind rules
-  /// out others.
+  /// Planners postpone candidates whose plans are not known to keep the limit.
+  /// Looks for such plans, lowest bound first: a plan of one kind rules out
+  /// candidates of the others.
   void fitPostponed();
   /// Tells each planner what the others have found.
   void compare();

@@ -28,14 +28,14 @@ struct ExplainedChoice {
   /// Shardings of what it reads and of what it makes, as plan.json has them.
   std::vector<std::string> operands, results;
   bool isChosen = false; ///< by the plan found, whose figures these are then
-  /// The cost is known unless there is a reason; status, bound and reason are
-  /// those of a candidate with this choice alone. Memory is predicted.
+  /// The result of a search in which the op has no other choice. Its cost is
+  /// known unless it has a reason; its memory is predicted.
   CandidateSummary plan;
-  /// Bytes that a device sends in a step for what the op reads and makes, also
-  /// where other ops share it; counted as the search counts, use by use.
+  /// Bytes that a device sends in a step to move what the op reads and makes. A
+  /// move that several ops share counts in full for each of them.
   int64_t ownBytes = 0;
-  /// Without a plan, where that is proven of memory: what each one needs at
-  /// least. 0: unknown.
+  /// If it is proven that no plan with this choice fits in memory: bytes that
+  /// every such plan needs at least. 0: unknown.
   int64_t minMemory = 0;
 };
 
@@ -46,11 +46,11 @@ struct Explanation {
   std::vector<ExplainedChoice> choices;  ///< best first
 };
 
-/// Why the function of `module`, which has no plan yet, has no value that
-/// `name` can mean; empty if it has one. Names are those of plan.json and those
-/// of outputs. Of several ops of one node its name alone means the one that
-/// computes most, `NAME#1` the first. Numbers are not looked at: planning adds
-/// some.
+/// Why `name` means no value of the function of `module`, which has no plan
+/// yet; empty if it means one. Names are those of plan.json and of outputs. If
+/// a node of the model became several ops, its name means the op that computes
+/// most, and `NAME#1` the first. The number behind # is not checked here, since
+/// planning adds ops.
 std::string checkExplained(mlir::ModuleOp module, llvm::StringRef name);
 
 } // namespace kerf::plan

@@ -1,8 +1,9 @@
 //===- ColocationGroups.cpp - what stays in one stage ---------------------===//
 //
-// `sentFrom` goes backwards through the groups before `end`. A value is sent
-// while a user lies outside of the stage: for all begins if a user is at `end`
-// or behind, else only for begins behind the value's first user.
+// `sentFrom(end)` goes from the last group before `end` to the first, and adds
+// up what the groups of a stage [begin, end) send. A value is sent if one of
+// its users lies outside of the stage: whatever `begin` is, if a user is at or
+// after `end`; otherwise only if the first user lies before `begin`.
 //
 //===----------------------------------------------------------------------===//
 #include "ColocationGroups.h"

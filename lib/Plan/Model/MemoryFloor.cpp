@@ -42,9 +42,9 @@ MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
   findInstants();
 }
 
-/// The narrowest type in which a source, or what is computed from sources
-/// alone, may be held, in bytes per element: its own, or that of what is
-/// computed from it at load and held in its place.
+/// The minimal bytes per element in which `value`, a source or a value that is
+/// computed from sources alone, may be held: its own, or those of a value that
+/// is computed from it at load and held in its place.
 int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
   int64_t own = elementBytes(tensorType(value)), min = 0, uses = 0;
   for (OpOperand &use : value.getUses()) {

@@ -21,12 +21,12 @@
 
 namespace kerf::plan {
 
-/// What of a source is held, whatever is computed at load.
+/// What must be held of a source, whichever ops are computed at load.
 struct HeldSource {
   /// Bytes of each element; 0: nothing needs to be held.
   int64_t bytesPerElement = 0;
-  /// It lies in the layout of its node; false: several uses may each hold
-  /// another slice, so that it is known only that all devices together hold it.
+  /// Each device holds it in the layout of its node. False: several uses may
+  /// each hold another slice, so only the sum over all devices is known.
   bool isInLayout = true;
 };
 

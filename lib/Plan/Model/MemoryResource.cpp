@@ -36,12 +36,12 @@ bool Graph::mayAllBeOwn(LayoutList own, LayoutList wanted) {
          });
 }
 
-/// Of an immutable parameter, what its reader wants is made at load, and that
-/// alone is stored: whole in its own choice, it may take a part of that. A plan
-/// that has the reader's layout as its own choice costs and stores the same, so
-/// where that is among the choices each may count as it is. Layouts that are
-/// not (digits of an axis), or that a hint or a forced choice (--explain) rules
-/// out, are what other choices may be stored in.
+/// An immutable parameter is brought to its reader's layout at load, and only
+/// that is stored. So a choice that keeps the parameter whole may take the
+/// bytes of a shard. If the reader's layout is a choice of the parameter, too,
+/// another plan of the same cost takes that choice, and each choice may count
+/// its own bytes. Otherwise (the layout is none of the choices, or a hint or
+/// --explain rules it out) every choice may be stored in the reader's layouts.
 std::optional<int64_t> Graph::minStoredBytes(Value source,
                                              int64_t bytesPerElement) {
   int64_t fullyCut = tensorType(source).getNumElements() * bytesPerElement /
@@ -133,7 +133,7 @@ Sum Graph::minMemory() {
         HeldSource held = floor.heldOf(result);
         if (held.bytesPerElement == 0)
           continue;
-        // What is not changed may be stored in parts of what is read of it.
+        // An immutable parameter may be stored in a reader's layout.
         always +=
             held.isInLayout && source.isMutable()
                 ? minOf(result,
@@ -198,7 +198,7 @@ void Graph::addMemory() {
                        isMutable ? heldBytes(result, bytes)
                                  : parameterBytes(result, bytes));
     }
-  // With micro-batches a part of these is there at a time.
+  // With several micro-batches, parts of inputs and outputs take turns.
   bool isWhole = candidate.stages == 1 && micro == 1;
   if (isWhole)
     always += floor.minInputBytes() / devices;

@@ -1,12 +1,13 @@
 //===- Recompute.cpp - blocks that are computed twice ---------------------===//
 //
-// Held of a block: what the forward pass reads behind it, what that is a view
-// of, and what is small (a mean, a largest element), since holding it costs
-// next to nothing. From these, and from what comes into the block, the values
-// that its backward pass reads are computed again, in front of the first op
-// that reads one. Ops are cloned with all their attributes, so random numbers,
-// which follow from an op's number and an element's place, are the same. An op
-// whose results the forward pass does not read is moved instead.
+// These values of a block are held until its backward pass: those that the
+// forward pass reads after the block, the values that these are views of, and
+// small ones (a mean, a maximum), since holding them costs next to nothing.
+// From these and the inputs of the block the other values that its backward
+// pass reads are computed again, right before the first op that reads one of
+// them. Ops are cloned with all their attributes, so random numbers, which
+// follow from an op's number and an element's place, are the same. An op whose
+// results the forward pass does not read is moved instead.
 //
 // All ops of a block get one colocation. Otherwise a cut into stages inside of
 // it would need values to go to a later stage in the backward pass.
@@ -110,7 +111,7 @@ private:
       });
       if (isSmall || mustBeHeld(op))
         held.insert(op);
-      // Of what is held in another shape.
+      // A view is held as the value that it is a view of.
       auto costed = dyn_cast<OpCostInterface>(op);
       if (held.contains(op) && costed &&
           costed.getCostClass() == CostClass::View &&

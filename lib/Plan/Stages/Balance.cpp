@@ -3,13 +3,14 @@
 // Problem: the dynamic program makes the slowest chunk as fast as possible. One
 // group that takes long (the head of a language model) lets all other chunks be
 // as long, wherever they are, and a stage with several long ones is late.
-// Unequal stages may be as fast as the slowest, and fill the pipeline slower.
+// And of cuts with the same slowest chunk, some fill the pipeline faster.
 //
-// Idea: what the cuts are worth is simulated, and a run of neighbouring cuts is
-// moved by some groups while that makes the step faster: so work goes from one
-// chunk to any other. Steps are halved when no move helps. Most moves are ruled
-// out by the longest path through the step, which is known without simulating.
-// What is looked at is limited; what is found is never slower.
+// Idea: local search. A run of neighbouring cuts is moved by some groups, which
+// carries work from one chunk to any other, and the move is kept if a
+// simulation says that the step becomes faster. Steps are halved when no move
+// helps. Most moves are ruled out by the longest path through the step, which
+// is known without simulating. The number of moves is limited; the result is
+// never slower than what it began with.
 //
 //===----------------------------------------------------------------------===//
 #include "Cutter.h"
@@ -19,8 +20,9 @@ using namespace kerf;
 using namespace kerf::plan;
 using namespace kerf::plan::cutter;
 
-/// What a step takes at least: the longest of a path for each place
-/// (lib/Cost/SchedulePaths.cpp, factorOf()), without what is sent.
+/// A lower bound on a step: for each place one path through the schedule
+/// (lib/Cost/SchedulePaths.cpp, factorOf()), the longest of these; sends are
+/// not counted.
 static int64_t longestPath(llvm::ArrayRef<cost::StageTimes> times,
                            int64_t stages, int64_t micro) {
   std::vector<int64_t> ofStage(stages, 0), inFront(stages, 0);

@@ -67,7 +67,7 @@ struct ColocationGroup {
   llvm::SmallVector<mlir::Operation *> ops;
   Load load;
   int64_t sources = 0; ///< bytes of its sources
-  int64_t kept = 0;    ///< bytes that its backward part takes from the forward
+  int64_t kept = 0;    ///< bytes that its backward ops read of its forward ops
   int64_t live = 0;    ///< bytes of values that it makes
   /// The stages that hints ask for; several: no cut keeps them.
   llvm::SmallVector<int64_t, 1> wanted;

@@ -388,7 +388,7 @@ void Cutter::cutInto(int64_t chunks, const StagePlan *rival) {
   std::vector<size_t> cuts = isWhole ? std::vector<size_t>{0, groups.size()}
                              : givenPlace ? givenCuts()
                                           : placeCuts(/*isLimited=*/true);
-  // What a stage holds was estimated, and is predicted more closely behind.
+  // placeCuts() only estimates what a stage holds; the prediction comes later.
   if (cuts.empty() && !givenPlace && options.objective == Objective::Time)
     cuts = placeCuts(/*isLimited=*/false);
   if (cuts.empty()) {
