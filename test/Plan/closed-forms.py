@@ -159,8 +159,8 @@ BEST = {"vgg16": {2: 81_116_416, 4: 112_040_832, 8: 125_094_592},
 
 
 def best(model, batch, options=(), mesh=("--mesh=pp=1",), width=4):
-    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], most * width // 4)
-            for n, most in BEST[model].items()]
+    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], float32_bytes * width // 4)
+            for n, float32_bytes in BEST[model].items()]
 
 
 def stages(model, batch, options=()):

@@ -41,7 +41,7 @@ def plan(model, dim, options):
     return json.loads(run.stdout)
 
 
-def check(model, dim, options, fewest, has_two_axes, most=3):
+def check(model, dim, options, min_claims, has_two_axes, max_tried=3):
     best = plan(model, dim, options)
     # What was not even looked at has a bound, too: it computes as much.
     short = plan(model, dim, [*options, "--deadline=1"])["objective"]
@@ -52,34 +52,34 @@ def check(model, dim, options, fewest, has_two_axes, most=3):
         axes = [axis for axis in candidate["mesh"] if axis != "pp"]
         if claim and not (has_two_axes and len(axes) < 2):
             claims.append((float(claim[1]) * UNITS[claim[2]], candidate))
-    say(len(claims) >= fewest, f"{model}: {len(claims)} of {len(best['runners_up'])} meshes are ruled out")
+    say(len(claims) >= min_claims, f"{model}: {len(claims)} of {len(best['runners_up'])} meshes are ruled out")
     # Spread over the list, whose first claims are the closest.
-    for least, candidate in claims[::max(1, len(claims) // most)][:most]:
+    for bound, candidate in claims[::max(1, len(claims) // max_tried)][:max_tried]:
         mesh = ",".join(f"{axis}={size}" for axis, size in candidate["mesh"].items())
         alone = plan(model, dim, [*options, f"--mesh={mesh}", f"--micro-batches={candidate['micro_batches']}"])
         cost = alone["objective"]["cost"]
         # The figure is printed with three digits.
-        say(cost >= least * 0.995, f"{model}: {mesh} with {candidate['micro_batches']} micro-batches costs {cost}, "
-                                   f"said to be at least {least}")
+        say(cost >= bound * 0.995, f"{model}: {mesh} with {candidate['micro_batches']} micro-batches costs {cost}, "
+                                   f"said to be at least {bound}")
         say(cost >= best["objective"]["cost"] * (1 - 1e-9), f"{model}: {mesh} is no better than the best")
 
 
-def check_memory(limit, fewest, most=6):
+def check_memory(limit, min_claims, max_tried=6):
     """GPT-2 on 64 devices: by what its ops hold at least, some meshes have no plan under the limit."""
     options = ["--machine=h100-8x8", *TRAIN, "--optimizer=adamw", "--zero=none", "--recompute=none"]
     found = plan("gpt2-small", "batch=16", [*options, f"--memory-limit={limit >> 10}KiB", "--deadline=15"])
     claims = [candidate for candidate in found["runners_up"] if candidate.get("reason") == "nothing fits"]
-    say(len(claims) >= fewest, f"gpt2-small in {limit >> 10} KiB: nothing fits on {len(claims)} meshes")
-    for candidate in claims[::max(1, len(claims) // most)][:most]:
+    say(len(claims) >= min_claims, f"gpt2-small in {limit >> 10} KiB: nothing fits on {len(claims)} meshes")
+    for candidate in claims[::max(1, len(claims) // max_tried)][:max_tried]:
         mesh = ",".join(f"{axis}={size}" for axis, size in candidate["mesh"].items())
         for seed in (1, 2):
             drawn = plan("gpt2-small", "batch=16", [*options, f"--mesh={mesh}", f"--micro-batches={candidate['micro_batches']}",
                                                     "--solver=random", f"--seed={seed}"])
-            least = max(device["peak"] for device in drawn["memory"]["per_device"])
-            say(least > limit, f"gpt2-small: {mesh}, {candidate['micro_batches']} micro-batches: a plan that was drawn takes {least} bytes")
+            peak = max(device["peak"] for device in drawn["memory"]["per_device"])
+            say(peak > limit, f"gpt2-small: {mesh}, {candidate['micro_batches']} micro-batches: a plan that was drawn takes {peak} bytes")
 
 
 for case in CASES:
     check(*case)
-check_memory(limit=500 << 10, fewest=4)
+check_memory(limit=500 << 10, min_claims=4)
 sys.exit(failed)

@@ -57,19 +57,19 @@ def check(model, options):
     return kept
 
 
-def check_least(model, devices):
+def check_minimum(model, devices):
     """Parameters and AdamW's two states, of four bytes each, are all cut over all devices: no plan holds less."""
     count = sum(math.prod(tensor.dims) for tensor in onnx.load(f"{model}/model.onnx").graph.initializer if tensor.dims)
     process = plan(model, ["--dim=batch=64", f"--devices={devices}", *LOSS, "--optimizer=adamw,lr=0.001"], 1024)
-    least = f"every plan needs at least {-(-12 * count // devices)} bytes"
-    say(process.returncode == 4 and least in process.stderr, f"{model}: {least}: {process.stderr.strip()}")
+    message = f"every plan needs at least {-(-12 * count // devices)} bytes"
+    say(process.returncode == 4 and message in process.stderr, f"{model}: {message}: {process.stderr.strip()}")
 
 
-def check_micro_batches(mesh, limit, least):
+def check_micro_batches(mesh, limit, min_count):
     """What fits with many micro-batches is found, and its message is not that nothing does."""
     process = plan(f"{TRAINING}/mlp", ["--dim=batch=512", *mesh, *LOSS, "--optimizer=adamw", "--recompute=none"], limit)
     found = json.loads(process.stdout) if process.returncode == 0 else None
-    say(found and found["schedule"]["micro_batches"] >= least and peak(found) <= limit,
+    say(found and found["schedule"]["micro_batches"] >= min_count and peak(found) <= limit,
         f"{mesh}, {limit} bytes: {found and found['schedule']['micro_batches']} micro-batches {process.stderr.strip()}")
 
 
@@ -78,7 +78,7 @@ def main():
     check_micro_batches(["--devices=1"], 64000, 64)
     check_micro_batches(["--devices=1"], 60500, 128)
     check_micro_batches(["--devices=2", "--mesh=pp=2"], 50000, 64)
-    check_least(f"{TRAINING}/mlp", 2)
+    check_minimum(f"{TRAINING}/mlp", 2)
     kept = check(f"{MODELS}/gpt2-small", ["--dim=batch=256", "--devices=4"])
     kept += check(f"{MODELS}/mlp", ["--dim=batch=4096", "--devices=4"])
     kept += check(f"{MODELS}/resnet-small", ["--dim=batch=64", "--devices=2", "--mesh=tp=2"])

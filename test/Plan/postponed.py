@@ -32,19 +32,19 @@ def plan(options):
     return json.loads(run.stdout) if run.returncode == 0 else None
 
 
-def check(options, share, fewest):
+def check(options, share, min_count):
     free = plan(options)
     limited = [*options, f"--memory-limit={int(share * max(device['peak'] for device in free['memory']['per_device']))}B"]
     best = plan(limited)
     cost = best["objective"]["cost"]
     say(cost >= free["objective"]["cost"] * (1 - 1e-9), f"with the limit the best costs {cost}")
     passed_over = [each for each in best["runners_up"] if each.get("reason") == PASSED_OVER and "pp" in each["mesh"]]
-    say(len(passed_over) >= fewest, f"{len(passed_over)} meshes with stages are passed over")
+    say(len(passed_over) >= min_count, f"{len(passed_over)} meshes with stages are passed over")
     for candidate in passed_over[:2]:
         mesh = ",".join(f"{axis}={size}" for axis, size in candidate["mesh"].items())
         alone = plan([each for each in limited if "--mesh" not in each] + [f"--mesh={mesh}", f"--micro-batches={candidate['micro_batches']}"])
-        least = alone["objective"]["cost"] if alone else None
-        say(not alone or least >= cost * (1 - 1e-9), f"{mesh} alone costs {least}")
+        cost_alone = alone["objective"]["cost"] if alone else None
+        say(not alone or cost_alone >= cost * (1 - 1e-9), f"{mesh} alone costs {cost_alone}")
 
 
 check(["--dim=batch=32", "--devices=4", "--mesh=pp=2", *TRAIN], 0.75, 3)

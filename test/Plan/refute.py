@@ -83,11 +83,11 @@ for model, options in CASES:
             drawn = plan(model, [*options, f"--zero={zero}", "--solver=random", f"--seed={zero}"])
             if not isinstance(drawn, str):
                 challengers.append(drawn)
-    verdicts, least = [], min(each[0] for each in challengers)
+    verdicts, min_peak = [], min(each[0] for each in challengers)
     taken = set()  # kinds that limits made the choice
     # From what leaves room to what nothing fits in.
     for step in range(LIMITS):
-        limit = int(free[0] * 0.97 * (0.35 * least / free[0]) ** (step / (LIMITS - 1)))
+        limit = int(free[0] * 0.97 * (0.35 * min_peak / free[0]) ** (step / (LIMITS - 1)))
         found = plan(model, [*options, f"--memory-limit={limit}B"])
         if isinstance(found, str):
             checks.expect(f"{case}: {limit} bytes", "no plan" in found, found)

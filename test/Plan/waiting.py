@@ -34,14 +34,14 @@ CASES = [
     ([*INFERENCE, "--devices=cpu:4", "--mesh=tp=4"], 0.999999),
 ]
 failed = False
-for case, least in CASES:
+for case, min_share in CASES:
     plan = json.loads(subprocess.run(["kerf", "plan", *case, "--json"], capture_output=True, text=True, check=True).stdout)
     taken = {}
     for row in plan["communication"]["collectives"]:
         if row["op"] != "send" or row["phase"] not in ("forward", "backward"):
             taken[row["stage"]] = taken.get(row["stage"], 0) + row["seconds"] * row["count"]
-    waits, most = plan["time"]["exposed_communication_seconds"], max(taken.values())
-    fine = least * most <= waits <= most * (1 + 1e-9)
+    waits, max_seconds = plan["time"]["exposed_communication_seconds"], max(taken.values())
+    fine = min_share * max_seconds <= waits <= max_seconds * (1 + 1e-9)
     failed |= not fine
-    print(f"{'ok' if fine else 'WRONG':6}{' '.join(case)}: waits {waits * 1e6:.1f} us of {most * 1e6:.1f} us")
+    print(f"{'ok' if fine else 'WRONG':6}{' '.join(case)}: waits {waits * 1e6:.1f} us of {max_seconds * 1e6:.1f} us")
 sys.exit(failed)

@@ -17,12 +17,12 @@ std::vector<StageTimes> randomTimes(int64_t count, std::mt19937_64 &random) {
   std::vector<StageTimes> times;
   uint64_t kind = random() % 4, longest = random() % uint64_t(count);
   for (uint64_t k = 0; k < uint64_t(count); ++k) {
-    uint64_t most = kind == 0   ? 10
-                    : kind == 1 ? random() % 2 * 1000
-                    : kind == 2 ? (k == longest ? 5000 : 3)
-                                : 10 * k;
-    times.push_back({int64_t(random() % (most + 1)),
-                     int64_t(random() % (most + 1)), 0, 0, 0});
+    uint64_t max = kind == 0   ? 10
+                   : kind == 1 ? random() % 2 * 1000
+                   : kind == 2 ? (k == longest ? 5000 : 3)
+                               : 10 * k;
+    times.push_back({int64_t(random() % (max + 1)),
+                     int64_t(random() % (max + 1)), 0, 0, 0});
   }
   return times;
 }
