@@ -466,7 +466,7 @@ Tried Planner::tryOut() {
     fitPostponed();
     found = best();
     if (!found->summary.reason.empty() &&
-        searchFurther(FitTime(elapsed(), 0))) {
+        searchFurther(FitTime(elapsed(), 0, options.deadlineSeconds > 0))) {
       fitPostponed();
       found = best();
     }

@@ -97,18 +97,27 @@ private:
   Stopwatch watch;
 };
 
-/// How long plans that keep the limit are looked for while none is known.
+/// How long plans that keep the limit are looked for.
 class FitTime {
 public:
-  /// For so many seconds, and at least ten.
-  FitTime(double begin, double seconds)
-      : end(begin + std::max(seconds, 10.0)) {}
+  /// While none is known for so many seconds, and at least ten. Once one is,
+  /// for longer, or, with a deadline, until that.
+  FitTime(double begin, double seconds, bool hasDeadline)
+      : end(begin + std::max(seconds, 10.0)),
+        endWithPlan(hasDeadline ? std::numeric_limits<double>::infinity()
+                                : std::max(begin + 5, kEnoughSeconds)) {}
   bool isOver(double now, double bestCost) const {
+    return now > (std::isinf(bestCost) ? end : endWithPlan);
+  }
+  /// Over without a plan.
+  bool isInVain(double now, double bestCost) const {
     return std::isinf(bestCost) && now > end;
   }
 
 private:
-  double end;
+  /// Of planning: what is found later is seldom better (docs/Plan.md).
+  static constexpr double kEnoughSeconds = 45;
+  double end, endWithPlan;
 };
 
 class Planner {

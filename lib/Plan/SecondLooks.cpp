@@ -55,7 +55,7 @@ void Planner::fit(Attempt &postponed, size_t others) {
 }
 
 void Planner::fitPostponed() {
-  FitTime time(elapsed(), 0);
+  FitTime time(elapsed(), 0, options.deadlineSeconds > 0);
   while (!time.isOver(elapsed(), incumbent())) {
     Attempt *next = postponed();
     if (!next)
@@ -65,7 +65,7 @@ void Planner::fitPostponed() {
 }
 
 void Planner::reopen() {
-  FitTime time(elapsed(), 0);
+  FitTime time(elapsed(), 0, options.deadlineSeconds > 0);
   for (Attempt &attempt : attempts) {
     if (attempt.solved.statistics.stoppedBy != "cutoff" ||
         attempt.summary.lowerBound >= incumbent() ||

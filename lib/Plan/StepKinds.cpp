@@ -72,8 +72,7 @@ void StepPlanner::searchVariants() {
       !kinds.empty() && (!known || !known->summary.reason.empty()))
     std::rotate(kinds.begin(), kinds.end() - 1, kinds.end());
   // As long as nothing fits they get as long as the step as it is took.
-  search(kinds, FitTime(unmodified().elapsed(), unmodified().elapsed()),
-         &unsearched);
+  search(kinds, fitTime(unmodified().elapsed()), &unsearched);
 }
 
 void StepPlanner::search(ArrayRef<Kind> kinds, FitTime time,
@@ -82,9 +81,9 @@ void StepPlanner::search(ArrayRef<Kind> kinds, FitTime time,
     compare();
     double left = options.deadlineSeconds - unmodified().elapsed();
     bool isLate =
-        options.deadlineSeconds > 0
-            ? left < 0.05 * options.deadlineSeconds
-            : time.isOver(unmodified().elapsed(), unmodified().incumbent());
+        options.deadlineSeconds > 0 ? left < 0.05 * options.deadlineSeconds
+        : late ? time.isInVain(unmodified().elapsed(), unmodified().incumbent())
+               : time.isOver(unmodified().elapsed(), unmodified().incumbent());
     if (isLate || unmodified().isStopped()) {
       if (late)
         late->push_back(kind);
@@ -150,7 +149,7 @@ void StepPlanner::searchNeighbours() {
     std::vector<Kind> around = neighbours(*variant);
     if (around.empty())
       return;
-    search(around, FitTime(unmodified().elapsed(), 0), nullptr);
+    search(around, fitTime(0), nullptr);
     fitPostponed();
     if (unmodified().isStopped() || best().first == variant)
       return;

@@ -78,7 +78,7 @@ bool StepPlanner::mayUseZero() {
 }
 
 void StepPlanner::fitPostponed() {
-  FitTime time(unmodified().elapsed(), 0.25 * unmodified().elapsed());
+  FitTime time = fitTime(0.25 * unmodified().elapsed());
   for (;;) {
     compare();
     if (time.isOver(unmodified().elapsed(), unmodified().incumbent()))
@@ -112,7 +112,7 @@ std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::best() {
 
 bool StepPlanner::searchFurther() {
   bool isAny = false;
-  FitTime time(unmodified().elapsed(), 0.5 * unmodified().elapsed());
+  FitTime time = fitTime(0.5 * unmodified().elapsed());
   for (Variant &variant : variants) {
     compare();
     variant.options.deadlineSeconds = options.deadlineSeconds;
@@ -124,7 +124,7 @@ bool StepPlanner::searchFurther() {
 }
 
 std::pair<StepPlanner::Variant *, Attempt *> StepPlanner::trustLess() {
-  FitTime time(unmodified().elapsed(), 0);
+  FitTime time = fitTime(0);
   for (Variant &variant : variants) {
     compare();
     variant.planner->trustLess(time);
@@ -216,12 +216,12 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
   needs.isOfAll = isHopeless;
   Infeasibility why = explainInfeasible(
       options, needs,
-      isHopeless ? std::string("\nnote: parameters and ") +
-                       (unmodified().isTraining() ? "what the optimizer keeps"
-                                                  : "other constants") +
-                       " take that much, however they are cut"
-                 : candidateNotes(summaries(),
-                                  memoryLimitOf(options).value_or(0)),
+      isHopeless
+          ? std::string("\nnote: parameters and ") +
+                (unmodified().isTraining() ? "what the optimizer keeps"
+                                           : "other constants") +
+                " take that much, however they are cut"
+          : candidateNotes(summaries(), memoryLimitOf(options).value_or(0)),
       isCutShort(), unmodified().hasMoreMicroBatches(), spent.effort(),
       [&](const PlanOptions &trial) {
         // Reasons are found in what is left of the time; they are nothing that

@@ -83,6 +83,9 @@ private:
   /// The kinds that are searched besides the unmodified step, in this order.
   std::vector<Kind> otherKinds();
   void searchVariants();
+  FitTime fitTime(double seconds) const {
+    return {unmodified().elapsed(), seconds, options.deadlineSeconds > 0};
+  }
   /// Searches these kinds as long as there is time, and adds those that are
   /// left to `late`, which may be null.
   void search(llvm::ArrayRef<Kind> kinds, FitTime time,

@@ -141,6 +141,22 @@ static std::string cutText(const json::Object &plan) {
   return text.empty() ? "nothing is cut" : text;
 }
 
+/// Whether several devices all compute the same, since that takes least.
+static bool isWholeForTime(const json::Object &plan) {
+  const json::Object *mesh = plan.getObject("mesh"),
+                     *objective = plan.getObject("objective");
+  if (!mesh || !objective || textAt(objective, "kind") != "time" ||
+      textAt(objective, "solver") == "random" ||
+      llvm::none_of(*mesh, [](const auto &axis) {
+        return axis.second.getAsInteger().value_or(1) > 1;
+      }))
+    return false;
+  return llvm::none_of(*mesh, [&](const auto &axis) {
+    Use use = useOf(plan, axis.first.str());
+    return use.parameters.cut > 0 || use.cutsOther;
+  });
+}
+
 static std::string whyText(const json::Object &plan) {
   const json::Object *time = plan.getObject("time");
   const json::Object *communication = plan.getObject("communication");
@@ -149,9 +165,14 @@ static std::string whyText(const json::Object &plan) {
   std::string text = "of " + formatSeconds(numberAt(time, {"step_seconds"})) +
                      " predicted for a step, " +
                      stepText(time, "idle, while stages wait for each other");
-  if (communication)
-    text += "; the busiest rank sends " +
-            formatBytes(numberAt(communication, {"bytes_per_rank"}));
+  if (!communication)
+    return text;
+  double sent = numberAt(communication, {"bytes_per_rank"});
+  text += "; the busiest rank sends " + formatBytes(sent);
+  if (sent == 0 && isWholeForTime(plan))
+    text += numberAt(plan.getObject("objective"), {"gap"}) > 0
+                ? ": no cut was found that saves more than sending takes"
+                : ": what any cut saves is less than what sending takes";
   return text;
 }
 
