@@ -73,6 +73,37 @@ for ending in (signal.SIGTERM, signal.SIGHUP):
     code = process.wait(timeout=60)
     checks.expect(f"nothing is left by {ending.name}", code == -ending and list(folder.iterdir()) == [], (code, list(folder.rglob("*"))))
 
+# A killed command can remove nothing: the next one does, but not what is in use, of others or of another make.
+folder = OUT / "killed"
+folder.mkdir()
+there = {**os.environ, "TMPDIR": str(folder)}
+MLP = ["kerf", "run", MODELS / "mlp/model.onnx", "--dim=batch=8", "--seed=1", "--threads=1", "-q"]
+others = {folder / "kerf-0123ab", folder / "kerf-of-mine"}
+for other in others:
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+
+
+def endless():
+    before = set(folder.glob("*/*/manifest.json"))
+    process = subprocess.Popen([*MLP, "--repeat=1000000000"], env=there)
+    while not (new := set(folder.glob("*/*/manifest.json")) - before) and process.poll() is None:
+        time.sleep(0.1)
+    return process, {each.parents[1] for each in new}
+
+
+running, kept = endless()
+killed, left = endless()
+killed.kill()
+killed.wait(timeout=60)
+checks.expect("it is left", len(left) == 1 and set(folder.iterdir()) == others | kept | left, (left, list(folder.iterdir())))
+code = subprocess.run(MLP, env=there, stdout=subprocess.DEVNULL, timeout=60).returncode
+checks.expect("the next one removes it", code == 0 and len(kept) == 1 and set(folder.iterdir()) == others | kept, list(folder.iterdir()))
+checks.expect("what is in use stays whole", running.poll() is None and all(list(each.glob("*/manifest.json")) for each in kept), list(folder.rglob("*")))
+running.terminate()
+running.wait(timeout=60)
+checks.expect("others stay", all((other / "notes.txt").exists() for other in others), list(folder.rglob("*")))
+
 # So it is where a package is made: of what is linked nothing stays.
 for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     folder = OUT / f"compiling-{ending}"
@@ -82,7 +113,7 @@ for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             ["kerf", "compile", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--no-kernel-cache", "-q", "-o", OUT / f"{ending}.kerf"],
             env={**os.environ, "TMPDIR": str(folder)},
             preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)])
-        while not list(folder.glob("*/*")) and process.poll() is None:
+        while not list(folder.glob("*/[!.]*")) and process.poll() is None:
             time.sleep(0.001)
         process.send_signal(ending)
         code = process.wait(timeout=60)

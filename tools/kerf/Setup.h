@@ -89,7 +89,8 @@ void printNotes(const Compilation &compilation, const Options &options);
 /// Whether the path names a package folder rather than a model.
 bool isPackage(const std::string &path);
 
-/// A folder that is removed with everything in it.
+/// A folder that is removed with everything in it: of a command that is killed,
+/// by the next one that makes such a folder.
 class TemporaryFolder {
 public:
   TemporaryFolder();
@@ -100,6 +101,7 @@ public:
 
 private:
   std::string path;
+  int lock = -1;
 };
 
 /// Writes a package, with the objects to be linked in a temporary folder. One

@@ -4,12 +4,18 @@
 // sends the signal again, to what was there before. It calls only what a
 // handler may call, so the entries of a folder are read by the system call.
 //
+// A command that is killed leaves its folder. Each holds the lock of a file in
+// its own, and children inherit it, so that a later command sees which folders
+// are of nobody, and removes them.
+//
 //===----------------------------------------------------------------------===//
 #include "../Setup.h"
 
 #include "kerf/rt/job.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -20,6 +26,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,6 +39,9 @@ static constexpr std::array endings = {SIGINT, SIGTERM, SIGHUP};
 static struct sigaction before[endings.size()];
 static std::array<std::atomic<const char *>, 16> folders = {};
 static std::atomic<pid_t> owner = 0;
+// With the name of the machine: not every file system that machines share tells
+// one what another has locked.
+static char lockName[80] = ".kerf-lock.";
 
 /// An entry of a folder as the system call getdents64 gives it.
 struct Entry {
@@ -43,7 +53,7 @@ struct Entry {
 };
 
 /// `name` in the open folder `parent`. One entry that cannot be removed ends
-/// it.
+/// it. The lock goes last, so that what is left has it.
 static bool removeAll(int parent, const char *name, int depth = 0) {
   constexpr int maxDepth = 16;
   int folder = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -54,6 +64,7 @@ static bool removeAll(int parent, const char *name, int depth = 0) {
   // Entries move when others go, so each round begins at the start.
   for (bool isEmpty = false; isFine && !isEmpty;) {
     isEmpty = true;
+    bool hasLock = false;
     ::lseek(folder, 0, SEEK_SET);
     auto bytes = ::syscall(SYS_getdents64, folder, buffer, sizeof(buffer));
     for (decltype(bytes) at = 0; isFine && at < bytes;) {
@@ -62,8 +73,16 @@ static bool removeAll(int parent, const char *name, int depth = 0) {
       const char *child = buffer + (at - entry->length) + offsetof(Entry, name);
       if (!std::strcmp(child, ".") || !std::strcmp(child, ".."))
         continue;
+      if (depth == 0 && !std::strcmp(child, lockName)) {
+        hasLock = true;
+        continue;
+      }
       isEmpty = false;
       isFine = removeAll(folder, child, depth + 1);
+    }
+    if (isFine && isEmpty && hasLock) {
+      isEmpty = false; // until the next round says so
+      isFine = ::unlinkat(folder, lockName, 0) == 0;
     }
   }
   ::close(folder);
@@ -84,10 +103,64 @@ static void removeFolders(int signal) {
   ::raise(signal); // comes once this handler is over
 }
 
+/// Locks the folder's own file, which has its name once it is locked. Not
+/// closed in programs that are started: they may use the folder, too.
+static int lockFolder(const std::string &folder) {
+  std::string name = folder + "/" + lockName, early = name + ".new";
+  int lock = ::open(early.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0 &&
+      ::rename(early.c_str(), name.c_str()) == 0)
+    return lock;
+  // It is a folder that no other command removes.
+  ::unlink(early.c_str());
+  if (lock >= 0)
+    ::close(lock);
+  return -1;
+}
+
+/// Removes the folder `path` if it is of this user and nobody has its lock.
+static void removeIfLeft(const std::string &path) {
+  int folder =
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0)
+    return;
+  int lock = ::openat(folder, lockName,
+                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat ofFolder = {}, ofLock = {}, now = {};
+  // Another command may have removed it, and a third made one of this name.
+  if (lock >= 0 && ::fstat(folder, &ofFolder) == 0 &&
+      ofFolder.st_uid == ::geteuid() && ::flock(lock, LOCK_EX | LOCK_NB) == 0 &&
+      ::fstat(lock, &ofLock) == 0 &&
+      ::stat((path + "/" + lockName).c_str(), &now) == 0 &&
+      now.st_dev == ofLock.st_dev && now.st_ino == ofLock.st_ino)
+    removeAll(AT_FDCWD, path.c_str());
+  if (lock >= 0)
+    ::close(lock);
+  ::close(folder);
+}
+
+/// Removes what killed commands have left in the folder of temporary files.
+static void removeLeftFolders() {
+  llvm::SmallString<128> parent;
+  llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, parent);
+  std::error_code code;
+  constexpr llvm::StringLiteral prefix = "kerf-";
+  constexpr size_t digits = 6; // as createUniqueDirectory has them
+  for (llvm::sys::fs::directory_iterator it(parent, code, false), end;
+       !code && it != end; it.increment(code)) {
+    llvm::StringRef name = llvm::sys::path::filename(it->path());
+    if (name.consume_front(prefix) && name.size() == digits &&
+        llvm::all_of(name, llvm::isHexDigit))
+      removeIfLeft(it->path());
+  }
+}
+
 /// What is ignored does not end the command. In a job, all processes agree on
 /// the end, and the folders go as ever.
 static void watchSignals() {
   owner = ::getpid();
+  size_t length = std::strlen(lockName);
+  ::gethostname(lockName + length, sizeof(lockName) - length - 1);
   if (rt::insideJob())
     return;
   for (size_t i = 0; i < endings.size(); ++i) {
@@ -103,12 +176,14 @@ TemporaryFolder::TemporaryFolder() {
   llvm::SmallString<128> folder;
   static std::once_flag isWatched;
   std::call_once(isWatched, watchSignals);
+  removeLeftFolders();
   if (std::error_code code =
           llvm::sys::fs::createUniqueDirectory("kerf", folder))
     throw Failure{kRunTime,
                   folder.str().str() + ": cannot create: " + code.message(),
                   {}};
   path = folder.str().str();
+  lock = lockFolder(path);
   for (auto &place : folders) {
     const char *none = nullptr;
     if (place.compare_exchange_strong(none, path.c_str()))
@@ -122,7 +197,9 @@ TemporaryFolder::~TemporaryFolder() {
     if (place.compare_exchange_strong(own, nullptr))
       break;
   }
-  llvm::sys::fs::remove_directories(path);
+  removeAll(AT_FDCWD, path.c_str());
+  if (lock >= 0)
+    ::close(lock);
 }
 
 static Outcome packageBeside(const std::string &objects,
