@@ -34,10 +34,12 @@ static llvm::Error read(StringRef flag, const NumberOption &option,
                         StringRef text, double &result) {
   if (!option.isSwitch)
     return number(flag, option.key, text, option.min, option.max, result);
-  if (!text.empty() && text != "true" && text != "false")
+  // As shells, Python and configurations write it.
+  bool isOn = text.empty() || text == "true" || text == "True" || text == "1";
+  if (!isOn && text != "false" && text != "False" && text != "0")
     return wrong(flag + ": " + option.key + " is '" + text +
-                 "', expected true or false");
-  result = text != "false";
+                 "', expected true or false (or True, False, 1, 0)");
+  result = isOn;
   return llvm::Error::success();
 }
 

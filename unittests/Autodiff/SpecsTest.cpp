@@ -83,6 +83,16 @@ TEST(Specs, OptimizersHavePyTorchsDefaults) {
   EXPECT_EQ(momentum->name, "momentum");
   EXPECT_EQ(momentum->option("momentum"), 0.9);
   EXPECT_EQ(momentum->option("nesterov"), 1);
+  for (std::string on : {"true", "True", "1"}) {
+    auto spec = parseOptimizer("momentum,nesterov=" + on);
+    ASSERT_TRUE(bool(spec)) << on;
+    EXPECT_EQ(spec->option("nesterov"), 1) << on;
+  }
+  for (std::string off : {"false", "False", "0"}) {
+    auto spec = parseOptimizer("sgd,nesterov=" + off);
+    ASSERT_TRUE(bool(spec)) << off;
+    EXPECT_EQ(spec->option("nesterov"), 0) << off;
+  }
   auto damped = parseOptimizer("sgd,momentum=0.9,dampening=0.1");
   ASSERT_TRUE(bool(damped));
   EXPECT_EQ(damped->option("dampening"), 0.1);
@@ -108,6 +118,10 @@ TEST(Specs, WrongOptimizers) {
       "option optimizer: lr is 'fast', expected a number from 0 to 1e+06");
   EXPECT_EQ(optimizerError("sgd,nesterov"),
             "option optimizer: nesterov needs a momentum");
+  for (std::string text : {"TRUE", "yes", "2", "1.0", "0.0"})
+    EXPECT_EQ(optimizerError("momentum,nesterov=" + text),
+              "option optimizer: nesterov is '" + text +
+                  "', expected true or false (or True, False, 1, 0)");
   EXPECT_EQ(optimizerError("sgd,dampening=0.1"),
             "option optimizer: dampening needs a momentum");
   EXPECT_EQ(optimizerError("momentum,nesterov,dampening=0.1"),
