@@ -165,6 +165,8 @@ Samples bindTokens(const DataSet &data, const std::vector<DataInput> &inputs) {
     bad(data, cat("option sequence-length is ", data.sequenceLength,
                   ", input \"", text->name, "\" has sequences of ", length));
   Samples samples;
+  samples.isTokens = true;
+  samples.isBytes = data.isBytes;
   samples.count = length > 0 ? (tokens.shape[0] - 1) / length : 0;
   if (samples.count < 1)
     bad(data, cat("has ", tokens.shape[0], " tokens, a sequence of ", length,

@@ -76,7 +76,8 @@ static void open(const std::string &path, DataSet &set) {
     return openSafetensors(path, set);
   if (endsWith(path, ".bin"))
     return openTokens(path, KERF_U16, set);
-  if (endsWith(path, ".txt") || endsWith(path, ".u8"))
+  set.isBytes = endsWith(path, ".txt") || endsWith(path, ".u8");
+  if (set.isBytes)
     return openTokens(path, KERF_U8, set);
   if (endsWith(path, ".npy")) {
     auto file = std::make_shared<MappedFile>(path);

@@ -25,6 +25,7 @@ struct DataSet {
   std::string path;
   std::vector<DataArray> arrays; ///< sorted by name
   bool isTokens = false;         ///< one flat array of integers
+  bool isBytes = false;          ///< tokens are the bytes of the file
   int64_t sequenceLength = 0;    ///< of tokens; 0: as the input has it
 };
 
@@ -73,7 +74,8 @@ struct Column {
 
 struct Samples {
   int64_t count = 0;
-  std::vector<Column> columns; ///< as the inputs
+  std::vector<Column> columns;            ///< as the inputs
+  bool isTokens = false, isBytes = false; ///< DataSet's
 };
 
 /// Finds every input in the data. Tokens: the only integer input that is not
@@ -87,7 +89,8 @@ uint64_t fingerprint(const Samples &samples);
 
 /// Looks at every label of every sample of the file `path`: one that is neither
 /// in [0, classes) nor one that the loss ignores throws KERF_INVALID_ARGUMENT,
-/// which names file and sample. Labels that are no integers have no range.
+/// which names file and sample, or the place of a token in a flat file. Labels
+/// that are no integers have no range.
 void requireLabels(const Samples &samples, const TrainLoss &loss,
                    const std::string &path);
 

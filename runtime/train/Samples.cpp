@@ -27,6 +27,20 @@ uint64_t kerf::rt::fingerprint(const Samples &samples) {
   return hash;
 }
 
+/// A label that is the token at `place` of a flat file.
+static std::string tokenText(const Samples &samples, int64_t token,
+                             int64_t place, int64_t classes,
+                             const std::string &path) {
+  bool isPrintable = samples.isBytes && token > ' ' && token <= '~';
+  std::string byte = isPrintable ? cat(" (byte '", char(token), "')") : "";
+  std::string kind = path.substr(path.rfind('.'));
+  return cat(path, ": token ", token, byte, " at position ", place,
+             " is outside of the model's ", classes, " tokens, 0 to ",
+             classes - 1,
+             samples.isBytes ? cat("; a ", kind, " file is read as bytes")
+                             : std::string());
+}
+
 void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
                              const std::string &path) {
   if (loss.classes <= 0)
@@ -42,10 +56,17 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
       column.read(i, stored.data());
       widen(stored.data(), reinterpret_cast<char *>(labels.data()),
             column.elements);
-      for (int64_t label : labels) {
+      for (size_t at = 0; at < labels.size(); ++at) {
+        int64_t label = labels[at];
         anyCounts |= !loss.ignores || label != loss.ignoreIndex;
         if ((label < 0 || label >= loss.classes) &&
-            !(loss.ignores && label == loss.ignoreIndex))
+            !(loss.ignores && label == loss.ignoreIndex)) {
+          // The first label is the second token.
+          if (samples.isTokens)
+            throw Error(KERF_INVALID_ARGUMENT,
+                        tokenText(samples, label,
+                                  i * column.elements + int64_t(at) + 1,
+                                  loss.classes, path));
           throw Error(
               KERF_INVALID_ARGUMENT,
               cat(path, ": a label of sample ", i, " is ", label,
@@ -53,6 +74,7 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
                   loss.ignores ? cat(" or ", loss.ignoreIndex, " (ignored)")
                                : std::string(),
                   label == loss.classes ? "; classes count from 0" : ""));
+        }
       }
     }
     if (!anyCounts && samples.count > 0 && loss.hasClasses())

@@ -188,6 +188,17 @@ for ranks in ([], ["--devices=cpu:2", "--mesh=dp=2"]):
     expect_error(checks, f"token {ranks}", ["train", GPT2 / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=16",
                                             "--shuffle=off", "--no-output", f"--data={OUT / 'tokens.npz'}", *ranks], 5,
                  [r'step 2: index 9999 is out of range of a dimension of size \d+ on rank [01]; sample 29 of \S*tokens.npz has it in "input_ids"'])
+# Flat tokens are their own labels: which token of the file is beyond the vocabulary.
+np.save(OUT / "fine.npy", np.full(100, 5))
+np.save(OUT / "flat.npy", np.where(np.arange(100) == 37, 9999, 5))
+(OUT / "text.txt").write_text("\x01ello, world" * 9)
+for name, said in (("flat.npy", r"flat\.npy: token 9999 at position 37 is outside of the model's 64 tokens, 0 to 63$"),
+                   ("text.txt", r"text\.txt: token 101 \(byte 'e'\) at position 1 is outside of the model's 64 tokens, 0 to 63; a \.txt file is read as bytes$")):
+    for kind in ("data", "eval-data"):
+        expect_error(checks, f"{kind}, {name}", ["train", GPT2 / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=4",
+                                                 "--sequence-length=16", "--no-output",
+                                                 *([f"--data={OUT / 'fine.npy'}"] if kind == "eval-data" else []), f"--{kind}={OUT / name}"],
+                     2, [f"(?m){said}"])
 # What is refused before the first step has no notes in front of it.
 result = kerf("train", MLP / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=16",
               "--no-output", saved("range.npz", labels=out_of_range))
