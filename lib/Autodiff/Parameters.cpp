@@ -569,6 +569,7 @@ LogicalResult Step::selectParameters() {
     return result;
   }
   noteShared();
+  noteTransposes();
   noteUnclear();
   for (Patterns *each : asked.all())
     each->noteOtherNames(*this);

@@ -113,6 +113,8 @@ public:
   void eraseDeadOps();
   /// Notes trained parameters that several nodes read.
   void noteShared();
+  /// Notes a trained matrix that is stored a second time, transposed.
+  void noteTransposes(); // Transposes.cpp
   void noteUnclear();
   /// The gradient, cast so that it is sent in `--gradient-dtype`.
   mlir::Value sendNarrow(mlir::Value gradient, mlir::Location loc);

@@ -46,6 +46,8 @@ public:
   bool isSinusoid() const;
   /// `*this` and `other` are cosines and sines of the same angles.
   bool isSinusoidWith(const Values &other) const;
+  /// `other` is a matrix of swapped shape with the same elements.
+  bool isTransposeOf(const Values &other) const; // Transposes.cpp
 
 private:
   friend class ValueReader;

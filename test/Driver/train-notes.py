@@ -254,4 +254,35 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], 
 np.savez(OUT / "scaled.npz", **{name: rng.standard_normal((8, 4, 6)).astype(np.float32) for name in "xt"})
 result = kerf("train", OUT / "scaled.onnx", "--loss=mse(y,t)", "--optimizer=sgd", f"--data={OUT / 'scaled.npz'}", "--batch-size=4", "--steps=1", "--no-output")
 checks.expect("shapes of the file", "note: trains 2 parameters of 22 elements: w (4x4), scale (6)\n" in result.stderr, result.stderr)
+# A tied table that an exporter has stored a second time for the head, transposed: two matrices that are trained apart.
+draw = np.random.default_rng(0)
+table, ids = draw.standard_normal((40, 36)).astype(np.float32), draw.integers(0, 40, (8, 6))
+np.savez(OUT / "ids.npz", ids=ids, labels=np.roll(ids, -1, 1))
+
+
+def head_notes(head, *flags, rows=table, name="val_9"):
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gather", ["embedding.weight", "ids"], ["rows"]), onnx.helper.make_node("MatMul", ["rows", name], ["logits"])], "tied",
+        [onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["batch", 6])],
+        [onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 6, 40])],
+        [onnx.numpy_helper.from_array(np.ascontiguousarray(array), key) for key, array in (("embedding.weight", rows), (name, head))])
+    onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)]), OUT / "head.onnx")
+    result = kerf("train", OUT / "head.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1", "--batch-size=4",
+                  f"--data={OUT / 'ids.npz'}", "--threads=1", "--no-output", *flags)
+    checks.expect("a head is trained", result.returncode == 0, result.stderr)
+    return [line for line in result.stderr.splitlines() if "transpose" in line]
+
+
+said = head_notes(table.T)
+checks.expect("a transposed table", said == ['note: "val_9" is the transpose of "embedding.weight" and is trained apart from it: '
+                                             "export with optimize=False to train them as one"], said)
+older = head_notes(table.T, name="onnx::MatMul_5")
+checks.expect("one of the older exporter", len(older) == 1 and older[0].endswith("export with do_constant_folding=False to train them as one"), older)
+other, square = table.copy(), draw.standard_normal((40, 40)).astype(np.float32)
+other[33, 34] += 1
+checks.expect("another table", not head_notes(other.T))
+checks.expect("one of them trained", not head_notes(table.T, "--frozen=embedding.weight"))
+checks.expect("equal elements", not head_notes(np.ones_like(table.T), rows=np.ones_like(table)))
+checks.expect("a square one", len(head_notes(square.T, rows=square)) == 1)
+checks.expect("two symmetric ones", not head_notes(square + square.T, rows=square + square.T))
 checks.finish()
