@@ -4,6 +4,7 @@
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
 import json
+import pathlib
 import sys
 
 sys.path.insert(0, sys.argv[2])
@@ -58,4 +59,11 @@ for flags in ([], ["--reference-seconds=1e-3"]):
     result = kerf("verify", OUT / "whole.onnx", f"--dim=batch={ROWS}", "--devices=2", "--precision=bf16", *flags)
     checks.expect(f"said {flags}", result.returncode == 0 and SAID in result.stdout and ("compared: samples" in result.stdout) == bool(flags),
                   result.stdout + result.stderr)
+# What is said of numbers of inference knows no gradient, and of a step it does.
+INPUTS = pathlib.Path(__file__).resolve().parents[1] / "Inputs"
+exactly = ["--dim=batch=8", "--devices=2", "--atol=0", "--rtol=0"]
+result = kerf("verify", INPUTS / "models/mlp/model.onnx", *exactly)
+checks.expect("inference", "rounding alone decides (last bits, what is left" in result.stdout and "gradient" not in result.stdout, result.stdout)
+result = kerf("verify", INPUTS / "training/mlp/model.onnx", *exactly, "--train", "--optimizer=sgd,lr=0.1", "--loss=cross_entropy(logits,labels)")
+checks.expect("a step", "rounding alone decides (a gradient that is 0 but for it" in result.stdout, result.stdout)
 checks.finish()

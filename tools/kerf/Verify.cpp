@@ -358,7 +358,8 @@ static void printDifferences(llvm::ArrayRef<Difference> differences,
     if (options.verbose)
       shown = rows.size();
     for (const Difference *d : rows.take_front(shown))
-      out << verdict << d->name << ": " << differenceText(*d) << "\n";
+      out << verdict << d->name << ": " << differenceText(*d, options.train)
+          << "\n";
     if (shown < rows.size())
       out << verdict << "... and " << rows.size() - shown << " more" << rest
           << " (-v lists all)\n";
@@ -378,10 +379,11 @@ static void printDifferences(llvm::ArrayRef<Difference> differences,
         ", none further from the reference");
 }
 
-static void printFirst(const FirstDifference &first) {
+static void printFirst(const FirstDifference &first, bool ofTraining) {
   if (!first.value.empty())
-    PrintableStream(llvm::outs()) << "first    " << first.value << ": "
-                                  << differenceText(first.difference) << "\n";
+    PrintableStream(llvm::outs())
+        << "first    " << first.value << ": "
+        << differenceText(first.difference, ofTraining) << "\n";
   for (const std::string &remark : first.remarks)
     PrintableStream(llvm::outs()) << "         " << remark << "\n";
 }
@@ -516,7 +518,7 @@ int kerf::tool::verify(const Options &options) {
                                   llvm::json::Value(std::move(root)));
   } else {
     if (first)
-      printFirst(*first);
+      printFirst(*first, options.train);
     if (!options.quiet)
       PrintableStream(llvm::outs())
           << (fine ? "verified" : "NOT equal") << ": " << ranks

@@ -287,7 +287,7 @@ std::string kerf::tool::indexText(const std::vector<int64_t> &index) {
   return "[" + text + "]";
 }
 
-std::string kerf::tool::differenceText(const Difference &d) {
+std::string kerf::tool::differenceText(const Difference &d, bool ofTraining) {
   if (d.expectedShape)
     return "has shape " + indexText(d.shape) + ", the reference " +
            indexText(*d.expectedShape);
@@ -309,10 +309,12 @@ std::string kerf::tool::differenceText(const Difference &d) {
            << " as without rounding 16-bit values in between";
   if (d.undecided)
     stream << "; " << d.undecided << " that rounding alone decides ("
-           << (d.isExact ? "a choice between numbers that differ by no more"
-                         : "a gradient that is 0 but for it, what is left of "
-                           "larger numbers, or a value at a border such as "
-                           "ReLU's 0")
+           << (d.isExact    ? "a choice between numbers that differ by no more"
+               : ofTraining ? "a gradient that is 0 but for it, what is left "
+                              "of larger numbers, or a value at a border such "
+                              "as ReLU's 0"
+                            : "last bits, what is left of larger numbers, or a "
+                              "value at a jump such as Round's")
            << ")";
   if (d.largest > 0)
     stream << "; "

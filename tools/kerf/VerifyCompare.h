@@ -92,7 +92,8 @@ void explainByChance(Difference &difference, const std::vector<Piece> &pieces);
 /// "[3, 1, 19806]".
 std::string indexText(const std::vector<int64_t> &index);
 /// "25731584 elements, largest difference 6.91e-06 at ...".
-std::string differenceText(const Difference &difference);
+/// `ofTraining`: of a training step, which has gradients.
+std::string differenceText(const Difference &difference, bool ofTraining);
 
 } // namespace kerf::tool
 
