@@ -344,9 +344,8 @@ void Printer::printPureCuts() {
   if (!cuts)
     return;
   out << "\nwhat a training step in 32 bits would send if it were cut one way "
-         "alone, over all devices\n  (ring: as good algorithms send; article: "
-         "each device "
-         "to every other one; *: the least)\n"
+         "alone, over all devices\n  ("
+      << kRingCuts << ";\n  " << kArticleCuts << "; *: the least)\n"
       << llvm::left_justify("", 44) << "article        ring\n";
   const char *names[] = {"data", "tensor", "pipeline"};
   auto bytesOf = [&](const char *name, const char *model) {

@@ -18,6 +18,14 @@ namespace kerf::tool {
 void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
                bool verbose);
 
+/// How the two models count the pure cuts, of which neither is a bound of the
+/// other (docs/CostModel.md).
+constexpr llvm::StringLiteral
+    kRingCuts = "ring: as good algorithms send, by all-reduces, and between "
+                "stages there and back",
+    kArticleCuts = "article: each device what it has to every other one, and "
+                   "between stages one way; so either may be above the other";
+
 /// Which cut, why, and what the next best would cost: "cut", "why" and "else",
 /// each with a sentence.
 std::vector<std::pair<std::string, std::string>>

@@ -297,8 +297,8 @@ void Page::pureCuts() {
   if (!cuts)
     return;
   begin("What a training step in 32 bits would send if it were cut one way "
-        "alone, over all devices (ring: as good algorithms send; article: each "
-        "device to every other one)",
+        "alone, over all devices (" +
+            kRingCuts.str() + "; " + kArticleCuts.str() + ")",
         {"", "#article", "#ring"});
   for (const char *name : {"data", "tensor", "pipeline"})
     row({name,
