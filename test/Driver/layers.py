@@ -52,6 +52,10 @@ some = said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=2", "-
 checks.expect("an axis that cuts a part of the model, and no input", re.search(
     r"^cut       tp cuts \d+ of 64 values that are computed \(node_\w+ along dimension 1, of 16, \.\.\.\), all its devices compute the rest, "
     r"and every device of it has all parameters$", some, re.M), some)
+for mesh, flags in (("pp=2,dp=2", ["--micro-batches=2"]), ("dp=2,tp=2", [])):
+    divided = " ".join(said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=8", "--devices=4", f"--mesh={mesh}", "--train",
+                            "--optimizer=adamw", "--loss=cross_entropy(logits,labels)", *flags).split())
+    checks.expect(f"{mesh}: no device has all parameters", re.search(r" cut .*dp cuts the data, and every device of it has the same parameters", divided), divided)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)
 checks.expect("rows are left out", "kinds (-v)" in given or "more meshes (-v)" in searched, given)
 small = ["plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=8", "--machine=h100-8"]

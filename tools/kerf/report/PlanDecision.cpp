@@ -111,18 +111,26 @@ static std::string cutText(const json::Object &plan) {
   const json::Object *mesh = plan.getObject("mesh");
   const json::Array *names = plan.getArray("mesh_axes");
   std::string text;
+  std::vector<std::pair<std::string, Use>> axes;
   for (const json::Value &each : names ? *names : json::Array()) {
     std::string axis = each.getAsString().value_or("").str();
+    if (numberAt(mesh, {axis}) >= 2)
+      axes.emplace_back(axis, axis == "pp" ? Use() : useOf(plan, axis));
+  }
+  // Where stages or another axis divide them, no device has all.
+  bool areDivided = llvm::any_of(axes, [](const auto &axis) {
+    return axis.first == "pp" || axis.second.parameters.cut > 0;
+  });
+  std::string has = areDivided ? "every device of it has the same parameters"
+                               : "every device of it has all parameters";
+  for (const auto &[axis, use] : axes) {
     auto size = int64_t(numberAt(mesh, {axis}));
-    if (size < 2)
-      continue;
     text += (text.empty() ? "" : "; ") + axis;
     if (axis == "pp") {
       text += " cuts the model into " + std::to_string(size) +
               " stages, one after the other";
       continue;
     }
-    Use use = useOf(plan, axis);
     if (use.parameters.cut > 0) {
       std::string parameters = use.parameters.text("parameters");
       constexpr llvm::StringLiteral verb = " cuts ";
@@ -132,11 +140,10 @@ static std::string cutText(const json::Object &plan) {
     } else if (!use.cutsOther)
       text += " cuts nothing: all its devices compute the same";
     else if (use.cutsData() || use.computed.cut == 0)
-      text += " cuts the data, and every device of it has all parameters";
+      text += " cuts the data, and " + has;
     else
       text += use.computed.text("values that are computed") +
-              ", all its devices compute the rest, and every device of it has "
-              "all parameters";
+              ", all its devices compute the rest, and " + has;
   }
   return text.empty() ? "nothing is cut" : text;
 }
