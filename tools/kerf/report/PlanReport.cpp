@@ -344,7 +344,7 @@ void Printer::printPureCuts() {
   if (!cuts)
     return;
   out << "\nwhat a training step in 32 bits would send if it were cut one way "
-         "alone, over all devices\n  ("
+         "alone, all devices together\n  ("
       << kRingCuts << ";\n  " << kArticleCuts << "; *: the least)\n"
       << llvm::left_justify("", 44) << "article        ring\n";
   const char *names[] = {"data", "tensor", "pipeline"};
