@@ -160,21 +160,30 @@ TEST(Solve, SplittingBounds) {
   }
 }
 
+Problem wideProblem(uint64_t seed, int nodes, int edges, int choices) {
+  RandomShape shape;
+  shape.nodes = nodes;
+  shape.edges = edges;
+  shape.choices = choices;
+  shape.costRange = 1000;
+  shape.forbidden = 0;
+  shape.resources = 1;
+  return randomProblem(seed, shape);
+}
+
+SolveOptions wideOptions(double seconds) {
+  SolveOptions options;
+  options.maxTableEntries = 4096;
+  options.deadlineSeconds = seconds;
+  return options;
+}
+
 // Too wide to eliminate, so wide that regions must work together: legal and
 // bounded at the deadline.
 TEST(Solve, SearchesWideProblems) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    RandomShape shape;
-    shape.nodes = 60;
-    shape.edges = 150;
-    shape.choices = 4;
-    shape.costRange = 1000;
-    shape.forbidden = 0;
-    shape.resources = 1;
-    Problem problem = randomProblem(5000 + seed, shape);
-    SolveOptions options;
-    options.maxTableEntries = 4096;
-    options.deadlineSeconds = 2;
+    Problem problem = wideProblem(5000 + seed, 60, 150, 4);
+    SolveOptions options = wideOptions(2);
     SolveResult result = solve(problem, options);
     ASSERT_TRUE(result.hasSolution()) << "seed " << seed;
     llvm::Expected<Evaluation> verified = verify(problem, result.solution);
@@ -190,19 +199,10 @@ TEST(Solve, SearchesWideProblems) {
 // Seconds that are counted end a search at one point, whatever else the machine
 // does in between.
 TEST(Solve, CountedSecondsEndAtOnePoint) {
-  RandomShape shape;
-  shape.nodes = 200;
-  shape.edges = 700;
-  shape.choices = 6;
-  shape.costRange = 1000;
-  shape.forbidden = 0;
-  shape.resources = 1;
-  Problem problem = randomProblem(5001, shape);
+  Problem problem = wideProblem(5001, 200, 700, 6);
   auto run = [&] {
     Effort effort;
-    SolveOptions options;
-    options.maxTableEntries = 4096;
-    options.deadlineSeconds = 0.3;
+    SolveOptions options = wideOptions(0.3);
     options.effort = &effort;
     SolveResult result = solve(problem, options);
     EXPECT_EQ(result.statistics.stoppedBy, "deadline");
