@@ -350,10 +350,13 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
     message += "\nnote: the search ended at its time: there may be a "
                "plan that a longer option deadline finds";
   if (isKnown() && needs.predicted > *limit)
-    message += "\nnote: what is predicted is laid out at the end, and "
-               "may then need less or more (from 44% less, recurrent "
-               "models, to a third more was seen): a plan made without the "
-               "limit says what is laid out";
+    message +=
+        std::string("\nnote: what is predicted is laid out at the end, and "
+                    "may then need less or more (from 44% less, recurrent "
+                    "models, to a third more was seen)") +
+        (isProven ? ""
+                  : ": a plan made without the limit says what is laid "
+                    "out");
   return message;
 }
 
