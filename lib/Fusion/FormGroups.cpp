@@ -23,6 +23,28 @@ Value kerf::followEpilogue(Value result,
   return result;
 }
 
+SmallVector<Operation *>
+kerf::opsOfCall(Operation *anchor, const FusionQuestions &questions,
+                llvm::function_ref<bool(Operation *)> isTaken) {
+  SmallVector<Operation *> ops = {anchor};
+  if (anchor->getNumResults() != 1)
+    return ops;
+  auto onlyReader = [&](Value result) -> OpOperand * {
+    SmallVector<OpOperand *> reads = questions.readsOf(result.getDefiningOp());
+    bool isOnly = reads.size() == 1 && !questions.isApart(*reads[0]);
+    return isOnly ? reads[0] : nullptr;
+  };
+  auto take = [&](OpOperand &read) -> Value {
+    Operation *next = read.getOwner();
+    if (isTaken(next) || !questions.takesIn(ops, read))
+      return {};
+    ops.push_back(next);
+    return next->getResult(0);
+  };
+  followEpilogue(anchor->getResult(0), onlyReader, take);
+  return ops;
+}
+
 namespace {
 class GroupBuilder {
 public:
@@ -68,23 +90,9 @@ private:
   }
 
   void formCall(Operation *anchor) {
-    SmallVector<Operation *> ops = {anchor};
-    if (anchor->getNumResults() == 1)
-      followEpilogue(
-          anchor->getResult(0),
-          [&](Value result) -> OpOperand * {
-            SmallVector<OpOperand *> reads =
-                questions.readsOf(result.getDefiningOp());
-            return reads.size() == 1 && !questions.isApart(*reads[0]) ? reads[0]
-                                                                      : nullptr;
-          },
-          [&](OpOperand &read) -> Value {
-            Operation *next = read.getOwner();
-            if (groupOf.contains(next) || !questions.takesIn(ops, read))
-              return {};
-            ops.push_back(next);
-            return next->getResult(0);
-          });
+    SmallVector<Operation *> ops =
+        opsOfCall(anchor, questions,
+                  [&](Operation *next) { return groupOf.contains(next); });
     add(ops, /*isKernel=*/false, questions.isAtLoad(anchor));
   }
 

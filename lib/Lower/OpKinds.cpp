@@ -20,11 +20,6 @@ bool kerf::isInline(Operation *op) {
                           kMaxInlineConstantBytes);
 }
 
-bool kerf::isOutermost(ArrayRef<int64_t> shape, int64_t dim) {
-  return llvm::all_of(shape.take_front(static_cast<size_t>(dim)),
-                      [](int64_t size) { return size == 1; });
-}
-
 bool kerf::isElementwise(Operation *op) {
   auto cost = dyn_cast_or_null<OpCostInterface>(op);
   return cost && op->getNumResults() == 1 &&

@@ -26,14 +26,6 @@ bool hasRange(mlir::Type type);
 /// Whether the op changes precision only, not the range. Null: false.
 bool isRounding(mlir::Operation *op);
 
-/// Whether a part of a tensor of this shape, one index of `dim` or a range of
-/// them, is contiguous: no dimension in front of it has more than one index.
-bool isOutermost(llvm::ArrayRef<int64_t> shape, int64_t dim);
-
-/// Concatenations of more parts are not computed by one kernel, which would
-/// have an operand for each.
-inline constexpr int64_t kMaxKernelParts = 16;
-
 /// The block of a function; null if it has no body, and an error if it has more
 /// than one block.
 mlir::FailureOr<mlir::Block *> blockOf(mlir::func::FuncOp function);

@@ -56,7 +56,13 @@ def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
     InterfaceMethod<"What the device's library does of the op.",
       "::kerf::LibraryWork", "getLibraryWork", (ins)>,
     InterfaceMethod<"What a library can do of the op behind a product.",
-      "::kerf::EpilogueStep", "getEpilogueStep", (ins), [{}], [{ return ::kerf::EpilogueStep::None; }]>
+      "::kerf::EpilogueStep", "getEpilogueStep", (ins), [{}], [{ return ::kerf::EpilogueStep::None; }]>,
+    InterfaceMethod<[{
+        The dimension of the only result along which its elements are those of
+        the operands, one operand behind the other; -1: the op is no
+        concatenation.
+      }],
+      "int64_t", "getJoinedDim", (ins), [{}], [{ return -1; }]>
   ];
 }
 

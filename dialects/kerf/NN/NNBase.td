@@ -45,15 +45,15 @@ def NN_Bool : StaticShapeTensorOf<[I1]>;
 // Every op: no side effects, a sharding rule, a cost.
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
-        DeclareOpInterfaceMethods<Kerf_OpCostInterface, ["getEpilogueStep"]>])>;
+        DeclareOpInterfaceMethods<Kerf_OpCostInterface, ["getEpilogueStep", "getJoinedDim"]>])>;
 
 // Floating-point operations (a multiply-add counts as two) as a C++ expression of
 // `operands` and `results`, the types of an op that need not be built: those of a
 // sharded op are local ones; the kind of work, a CostClass; what a library does
-// of it, a LibraryWork; and what it does of it behind a product, an EpilogueStep.
-// Part of an op's `extraClassDefinition`.
+// of it, a LibraryWork; what it does of it behind a product, an EpilogueStep; and,
+// of a concatenation, the dimension. Part of an op's `extraClassDefinition`.
 class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::None",
-              string step = "EpilogueStep::None"> {
+              string step = "EpilogueStep::None", string joined = "-1"> {
   string definition = [{
     int64_t $cppClass::getFlops(
         [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> operands,
@@ -63,6 +63,7 @@ class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::
     ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::}] # work # [{; }
     ::kerf::LibraryWork $cppClass::getLibraryWork() { return }] # library # [{; }
     ::kerf::EpilogueStep $cppClass::getEpilogueStep() { return }] # step # [{; }
+    int64_t $cppClass::getJoinedDim() { return }] # joined # [{; }
   }];
 }
 

@@ -74,7 +74,8 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Kernel<"Concat">, NN_Infer, NN_Gradien
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Element">.method;
   let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";
-  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
+  let extraClassDefinition = NN_Cost<"Elementwise", "0", "::kerf::LibraryWork::None",
+                                     "EpilogueStep::None", "getDim()">.definition;
 }
 
 def NN_SliceOp : NN_LocalOp<"slice", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {

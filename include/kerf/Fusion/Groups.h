@@ -169,6 +169,12 @@ followEpilogue(mlir::Value result,
                llvm::function_ref<mlir::OpOperand *(mlir::Value)> onlyReader,
                llvm::function_ref<mlir::Value(mlir::OpOperand &)> take);
 
+/// A library call and the ops that it takes in, in order; `isTaken` says of an
+/// op that another call has it.
+llvm::SmallVector<mlir::Operation *>
+opsOfCall(mlir::Operation *anchor, const FusionQuestions &questions,
+          llvm::function_ref<bool(mlir::Operation *)> isTaken);
+
 /// Questions about the inputs of a kernel that could write over one of them.
 struct OverwriteQuestions {
   /// The memory of an input: the same value for all inputs that share bytes.

@@ -16,6 +16,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OperationSupport.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -138,6 +139,35 @@ private:
   int64_t numGroups = 0;
 };
 
+/// Readers have copies of their own of what only moves elements
+/// (kerf-sink-shape-ops). Where one kernel computes several of them, for calls
+/// that read them from memory, it stores one.
+void mergeCopies(FusionGroups &map) {
+  auto isSame = [](Operation *a, Operation *b) {
+    return OperationEquivalence::isEquivalentTo(
+        a, b, OperationEquivalence::exactValueMatch, nullptr,
+        OperationEquivalence::IgnoreLocations);
+  };
+  for (FusionGroup &group : map.groups) {
+    if (!group.isKernel)
+      continue;
+    SmallVector<Operation *> kept;
+    for (Operation *op : group.ops) {
+      auto first = llvm::find_if(
+          kept, [&](Operation *other) { return isSame(other, op); });
+      if (first == kept.end()) {
+        kept.push_back(op);
+        continue;
+      }
+      op->replaceAllUsesWith(*first);
+      map.groupOf.erase(op);
+      map.position.erase(op);
+      op->erase();
+    }
+    group.ops = std::move(kept);
+  }
+}
+
 struct FormKernels : kerf::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
@@ -149,6 +179,7 @@ struct FormKernels : kerf::impl::FormKernelsBase<FormKernels> {
     FailureOr<FusionGroups> groups = formLocalGroups(**block);
     if (failed(groups))
       return signalPassFailure();
+    mergeCopies(*groups);
     if (exec::TargetAttr::of(function).getMemoryBound())
       recomputeValues(*groups);
     if (failed(Outliner(**block, *groups).run()))

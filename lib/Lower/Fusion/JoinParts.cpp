@@ -1,15 +1,9 @@
 //===- JoinParts.cpp - concatenations that nobody computes ----------------===//
 //
-// Problem: the steps of an unrolled loop store their results, and a
-// concatenation copies all of them, by a kernel that is as long as the loop.
-//
-// Idea: where parts lie one behind the other in memory, the concatenation is an
-// exec.join, for which each part is written in its place. That pays where parts
-// are stored anyway, since others read them or a library computes them. What
-// the concatenation's kernel would compute itself is stored by a kernel of its
-// own, which is good where there are many such parts: they are equal kernels.
-// Parts that begin where no buffer may are copied one by one; that, too, is
-// better than a long kernel.
+// A concatenation whose parts are to be written in their places (the rule is in
+// kerf/Fusion/Joins.h) becomes an exec.join; kerf-write-in-place has the parts
+// written there. Parts that begin where no buffer may are copied one by one;
+// that, too, is better than a long kernel.
 //
 // Linear in the number of parts.
 //
@@ -18,6 +12,7 @@
 #include "BlockOrder.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Fusion/Joins.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
@@ -59,20 +54,16 @@ static bool isSent(Value value) {
 }
 
 static bool pays(nn::ConcatOp concat) {
-  int64_t computed = 0, stored = 0, parts = concat.getInputs().size();
-  int64_t bytes = 0;
+  SmallVector<JoinedPart> parts;
   for (Value part : concat.getInputs()) {
     Value value = computedValue(part);
-    bool isPlace = bytes % exec::bufferAlignment == 0;
-    bytes += exec::sizeBytes(cast<RankedTensorType>(part.getType()));
-    if (!isComputed(value))
-      continue;
-    ++computed;
-    stored += isPlace && (!value.hasOneUse() || isa<exec::LibraryCallInterface>(
-                                                    value.getDefiningOp()));
+    bool isStored =
+        !value.hasOneUse() ||
+        isa_and_nonnull<exec::LibraryCallInterface>(value.getDefiningOp());
+    parts.push_back({exec::sizeBytes(cast<RankedTensorType>(part.getType())),
+                     isComputed(value), isStored});
   }
-  return 2 * stored >= parts ||
-         (parts > kMaxKernelParts && 2 * computed >= parts);
+  return paysToJoin(parts, exec::bufferAlignment);
 }
 
 namespace {

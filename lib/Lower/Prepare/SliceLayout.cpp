@@ -15,6 +15,7 @@
 
 #include "../OpKinds.h"
 
+#include "kerf/Fusion/Joins.h"
 #include "kerf/Support/Preconditions.h"
 
 namespace kerf {
@@ -116,9 +117,7 @@ static void storePartsTogether(nn::ConcatOp concat) {
   RankedTensorType type = concat.getResult().getType();
   int64_t dim = concat.getDim(), rank = type.getRank(),
           parts = concat.getInputs().size();
-  // Rows stay rows, and each part has extent 1.
-  if (parts <= kMaxKernelParts || parts != type.getDimSize(dim) ||
-      dim + 1 == rank || isOutermost(type.getShape(), dim) ||
+  if (!isStoredOutermost(type.getShape(), dim, parts) ||
       isComputedAtLoad(concat.getResult()) ||
       llvm::any_of(concat.getInputs(),
                    [&](Value part) { return shapeOf(part)[dim] != 1; }))

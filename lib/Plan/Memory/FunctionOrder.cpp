@@ -136,7 +136,8 @@ void FunctionOrder::placeShapeOps(Block &block,
     return movesOrCasts(op) && !isFloatCast(op);
   };
   for (FusionGroup &group : llvm::reverse(map.groups)) {
-    if (group.ops.empty() || !llvm::all_of(group.ops, isShapeOp))
+    if (group.ops.empty() || !group.isKernel ||
+        !llvm::all_of(group.ops, isShapeOp))
       continue;
     int64_t first = map.position.lookup(block.getTerminator());
     for (Operation *op : group.ops)
@@ -154,6 +155,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   FailureOr<FusionGroups> formed = formFusionGroups(block, answers);
   assert(succeeded(formed) && "planning refuses no op");
   map = std::move(*formed);
+  places = answers.getPlaces();
   if (questions.computesTwice) {
     Copies twice(map, answers, questions);
     computeTwice(map, twice);
@@ -239,6 +241,14 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   assert(ordered.size() == first.size() && "groups form no cycle");
   for (auto [time, place] : llvm::enumerate(ordered))
     times[first[place]] = static_cast<int64_t>(time) + 1;
+}
+
+SmallVector<Value> FunctionOrder::writtenIn(Value whole) const {
+  SmallVector<Value> found;
+  for (auto [part, place] : places)
+    if (place == whole)
+      found.push_back(part);
+  return found;
 }
 
 SmallVector<int64_t, 2> FunctionOrder::readTimesOf(Operation *maker,

@@ -31,6 +31,10 @@ public:
   bool isCall(mlir::Operation *op) const {
     return map.find(op) >= 0 && !map.groups[map.find(op)].isKernel;
   }
+  /// The concatenation in whose memory a value is written; null: none.
+  mlir::Value placeOf(mlir::Value memory) const { return places.lookup(memory); }
+  /// The values that are written in the memory of a concatenation.
+  llvm::SmallVector<mlir::Value> writtenIn(mlir::Value whole) const;
   llvm::ArrayRef<mlir::Operation *> togetherWith(mlir::Operation *op) const {
     int64_t group = map.find(op);
     return group < 0 ? llvm::ArrayRef<mlir::Operation *>()
@@ -41,6 +45,7 @@ private:
   void placeShapeOps(mlir::Block &block, const FusionQuestions &questions);
 
   FusionGroups map;
+  llvm::DenseMap<mlir::Value, mlir::Value> places; ///< of parts of joins
   std::vector<int64_t> times; ///< per group
 };
 

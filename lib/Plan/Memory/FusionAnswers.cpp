@@ -136,7 +136,8 @@ FusionQuestions::Role FunctionAnswers::roleOf(Operation *op) const {
   // Of a call, or an op without costs, nothing is known.
   if (isa<CallOpInterface>(op) || isLoop(op) ||
       (!isa<OpCostInterface>(op) &&
-       !isa_and_nonnull<dist::DistDialect>(op->getDialect())))
+       !isa_and_nonnull<dist::DistDialect>(op->getDialect())) ||
+      joins.contains(op))
     return Role::Alone;
   return isLibraryCall(libraryWorkOf(op)) ? Role::Call : Role::Kernel;
 }
@@ -314,6 +315,7 @@ FunctionAnswers::FunctionAnswers(Block &block,
       ordered[&op] = {readsElsewhere(&op), countParts(&op, function)};
   hasParts = llvm::any_of(
       ordered, [](const auto &entry) { return entry.second.numParts > 1; });
+  findJoins(block);
 }
 
 /// Whether one loop nest can write all results of these ops that others read:

@@ -63,6 +63,8 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
   /// Whether a call ends with the value, stored in 16 bits (StoredNarrow.h).
   llvm::function_ref<bool(mlir::Value)> endsCall;
+  /// The type of a value on one device, where it is made.
+  llvm::function_ref<mlir::RankedTensorType(mlir::Value)> localType;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
   /// Whether kernels compute again what is cheap (ComputedTwice.h).
@@ -99,7 +101,19 @@ public:
   mlir::Value memoryOf(mlir::Value value) const override;
   int64_t bytesOf(mlir::Value memory) const override;
 
+  /// The concatenations in whose memory values are written, by these.
+  const llvm::DenseMap<mlir::Value, mlir::Value> &getPlaces() const {
+    return places;
+  }
+
 private:
+  void findJoins(mlir::Block &block);
+  /// Whether nobody computes the concatenation (Joins.h).
+  bool isJoin(mlir::Operation *op, const llvm::DenseSet<mlir::Value> &ofCalls) const;
+  /// The results that calls store, behind what they take in.
+  llvm::DenseSet<mlir::Value> findCallResults(mlir::Block &block) const;
+  /// Whether steps compute the value that is read, in this function.
+  bool isComputed(mlir::OpOperand &read) const;
   /// Whether a call that adds in place gives `next` its other operand: the
   /// product is what it adds to.
   bool isSumBehind(mlir::Operation *anchor, mlir::Operation *next) const;
@@ -130,6 +144,8 @@ private:
   /// each group that might be.
   llvm::DenseMap<mlir::Operation *, Ordered> ordered;
   bool hasParts = false; ///< whether some sum is cut into parts
+  llvm::DenseSet<mlir::Operation *> joins;
+  llvm::DenseMap<mlir::Value, mlir::Value> places; ///< of parts of joins
 };
 
 } // namespace kerf::plan

@@ -151,6 +151,11 @@ void StageMemory::formGroups() {
     auto isMoved = [&](OpOperand &use) {
       return !isAssignTarget(use) && moves(use);
     };
+    auto local = [&](Value value) {
+      return plan::localType(
+          tensorType(value),
+          graph.layouts[graph.resultLayout(solution, value)]);
+    };
     auto bytes = [&](Value value) { return heldBytes(value); };
     auto elements = [&](Value value) {
       return graph.sharedBytes(solution, value) /
@@ -160,7 +165,7 @@ void StageMemory::formGroups() {
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        elements, bytes, graph.isMemoryBound(),
+                        local, elements, bytes, graph.isMemoryBound(),
                         graph.hasFixedEpilogue(), graph.sumsByBlock()});
   }
 }

@@ -176,6 +176,7 @@ private:
   void addWidened(mlir::Value value, mlir::OpOperand &use);
   void addValue(mlir::Value value);
   ValueUses usesOf(mlir::Value value);
+  void addParts(ValueUses &uses);
   void noteSent(ValueUses &uses, mlir::Operation *user) const;
   void noteUse(ValueUses &uses, mlir::OpOperand &use);
   bool isStored(const ValueUses &uses) const;

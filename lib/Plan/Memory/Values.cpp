@@ -72,6 +72,18 @@ void StageMemory::noteUse(ValueUses &uses, OpOperand &use) {
   uses.isCalled[functionOf(user)] |= orderOf(user).isCall(user);
 }
 
+/// A concatenation's memory is held from its first part on.
+void StageMemory::addParts(ValueUses &uses) {
+  if (!uses.isMadeHere)
+    return;
+  StageFunction which = functionOf(uses.def);
+  for (Value part : orderOf(uses.def).writtenIn(uses.value)) {
+    ValueUses own = usesOf(part);
+    uses.note(which, own.first[which]);
+    uses.note(which, own.last[which]);
+  }
+}
+
 StageMemory::ValueUses StageMemory::usesOf(Value value) {
   ValueUses uses;
   uses.value = value;
@@ -88,6 +100,7 @@ StageMemory::ValueUses StageMemory::usesOf(Value value) {
     uses.note(functionOf(uses.def), makeTime(uses.def) + isGathered(value));
   SmallVector<Value> all = {value};
   llvm::append_range(all, aliases.lookup(value));
+  addParts(uses);
   for (Value alias : all)
     for (OpOperand &use : alias.getUses()) {
       Operation *user = use.getOwner();
@@ -201,6 +214,8 @@ void StageMemory::addSlots(const ValueUses &uses) {
 /// What one function makes and reads, or makes again where it is read.
 void StageMemory::addScratch(const ValueUses &uses, StageFunction which) {
   bool isMaker = uses.isMadeHere && functionOf(uses.def) == which;
+  if (isMaker && orderOf(uses.def).placeOf(uses.value))
+    return; // in the memory of a concatenation
   if (isMaker)
     if (SmallVector<int64_t> copies = copyTimes(uses.def); !copies.empty()) {
       for (int64_t time : copies)

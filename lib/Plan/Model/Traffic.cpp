@@ -31,9 +31,10 @@ Traffic::Traffic(func::FuncOp function) {
     return tensorType(value).getNumElements();
   };
   auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
+  auto whole = [](Value value) { return tensorType(value); };
   FunctionOrder order;
   order.form(block, {isHere, views, isConstant, isKept, isMoved, endsCall,
-                     elements, bytes});
+                     whole, elements, bytes});
 
   // The first op of its group; an op that is in none is one by itself.
   auto firstOf = [&](Operation *op) {
@@ -53,12 +54,19 @@ Traffic::Traffic(func::FuncOp function) {
         written.insert(root);
     }
   }
+  // A concatenation whose parts are all written in their places is not computed.
+  auto isPlaced = [&](OpOperand &operand) {
+    Value place = order.placeOf(views.rootOf(operand.get()));
+    return place && place.getDefiningOp() == operand.getOwner();
+  };
   DenseSet<std::pair<Operation *, Value>> read;
   for (Operation &op : block) {
     if (isa<SourceOpInterface, dist::AssignOp>(op) || isTerminator(&op))
       continue;
     OpTraffic &own = known[&op];
-    own.isFree = views.contains(&op) || isConstant(&op);
+    own.isFree = views.contains(&op) || isConstant(&op) ||
+                 (op.getNumOperands() > 0 &&
+                  llvm::all_of(op.getOpOperands(), isPlaced));
     if (own.isFree)
       continue;
     Operation *first = firstOf(&op);
@@ -68,7 +76,7 @@ Traffic::Traffic(func::FuncOp function) {
     for (OpOperand &operand : op.getOpOperands()) {
       Value root = views.rootOf(operand.get());
       Operation *maker = root.getDefiningOp();
-      if ((maker && firstOf(maker) == first) ||
+      if ((maker && firstOf(maker) == first) || isPlaced(operand) ||
           !read.insert({first, root}).second)
         own.unread.set(operand.getOperandNumber());
     }

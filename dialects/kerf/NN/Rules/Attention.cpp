@@ -197,6 +197,7 @@ CostClass AttentionOp::getCostClass() { return CostClass::Matmul; }
 LibraryWork AttentionOp::getLibraryWork() { return LibraryWork::Call; }
 
 EpilogueStep AttentionOp::getEpilogueStep() { return EpilogueStep::None; }
+int64_t AttentionOp::getJoinedDim() { return -1; }
 
 int64_t AttentionGradientOp::getFlops(TensorTypes operands, TensorTypes) {
   int64_t d = operands[0].getDimSize(3), e = operands[2].getDimSize(3);
@@ -208,6 +209,7 @@ LibraryWork AttentionGradientOp::getLibraryWork() { return LibraryWork::Call; }
 EpilogueStep AttentionGradientOp::getEpilogueStep() {
   return EpilogueStep::None;
 }
+int64_t AttentionGradientOp::getJoinedDim() { return -1; }
 
 //===----------------------------------------------------------------------===//
 // Gradient
