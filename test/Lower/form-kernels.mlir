@@ -97,3 +97,25 @@ module attributes {exec.target = #exec.target<cuda>} {
     return %6 : tensor<64x64xbf16>
   }
 }
+
+// -----
+
+// Two calls read the same transposed sum, of which each has a copy: it is stored once.
+// CHECK-LABEL: func.func @copies(
+// CHECK: %[[T:.*]] = exec.group 0 ""
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.transpose
+// CHECK-NEXT: exec.yield %{{[^,]*}} :
+// CHECK: exec.matmul 0 {{.*}} lhs(%[[T]] : tensor<4x2x8xf32>)
+// CHECK: exec.matmul 1 {{.*}} lhs(%[[T]] : tensor<4x2x8xf32>)
+func.func @copies(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %v: tensor<8x8xf32>, %w: tensor<8x8xf32>)
+    -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %0 = nn.add %x, %y : tensor<2x4x8xf32>
+  %1 = nn.transpose %0 perm [1, 0, 2] : (tensor<2x4x8xf32>) -> tensor<4x2x8xf32>
+  %d = exec.empty : tensor<8x8xf32>
+  %2 = exec.matmul 0 "" m 8 n 8 k 8 lhs(%1 : tensor<4x2x8xf32>) rhs(%v : tensor<8x8xf32>) dst(%d : tensor<8x8xf32>) : tensor<8x8xf32>
+  %3 = nn.transpose %0 perm [1, 0, 2] : (tensor<2x4x8xf32>) -> tensor<4x2x8xf32>
+  %e = exec.empty : tensor<8x8xf32>
+  %4 = exec.matmul 1 "" m 8 n 8 k 8 lhs(%3 : tensor<4x2x8xf32>) rhs(%w : tensor<8x8xf32>) dst(%e : tensor<8x8xf32>) : tensor<8x8xf32>
+  return %2, %4 : tensor<8x8xf32>, tensor<8x8xf32>
+}
