@@ -233,7 +233,7 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   summary.bytesPerRank = attempt.stages.bytesPerRank;
   summary.totalBytes = attempt.stages.totalBytes;
   summary.peakMemoryBytes = peakOf(attempt.stages);
-  minPredictedBytes = std::min(minPredictedBytes, summary.peakMemoryBytes);
+  smallestSeen.consider({summary.peakMemoryBytes, nameOf(summary)});
   if (!fits(attempt)) {
     summary.status = Status::Unknown;
     summary.reason = whyTooLarge(summary.peakMemoryBytes);
@@ -471,7 +471,7 @@ Tried Planner::tryOut() {
       found = best();
     }
   }
-  return {verdict(found), minPredictedBytes};
+  return {verdict(found), smallestSeen};
 }
 
 Trial Planner::verdict(const Attempt *best) const {

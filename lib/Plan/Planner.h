@@ -204,7 +204,7 @@ public:
   /// Whether none of the candidates can be, for what was asked is wrong.
   std::optional<std::string> wrongRequest() const;
   /// What every plan needs and what the smallest is predicted to take.
-  MemoryNeeds memoryNeeds() const { return {minMemory(), minPredictedBytes}; }
+  MemoryNeeds memoryNeeds() const { return {minMemory(), smallestSeen}; }
   std::vector<CandidateSummary> summaries() const;
   /// With those that were not searched, whose reason is whyUnsearched().
   std::vector<CandidateSummary> allSummaries() const;
@@ -407,8 +407,7 @@ private:
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
-  /// The minimum of what plans are predicted to take.
-  int64_t minPredictedBytes = std::numeric_limits<int64_t>::max();
+  SmallestPlan smallestSeen;
   /// Of the limit: what a plan that is not laid out may be predicted to take.
   double allowance = 1.05;
   /// Laid out, a plan took more than was predicted, or nothing is predicted to

@@ -148,12 +148,12 @@ void StepPlanner::compare() {
 }
 
 MemoryNeeds StepPlanner::memoryNeeds() const {
-  MemoryNeeds needs = {std::numeric_limits<int64_t>::max(),
-                       std::numeric_limits<int64_t>::max()};
+  MemoryNeeds needs;
+  needs.proven = std::numeric_limits<int64_t>::max();
   for (const Variant &variant : variants) {
     MemoryNeeds own = variant.planner->memoryNeeds();
     needs.proven = std::min(needs.proven, own.proven);
-    needs.predicted = std::min(needs.predicted, own.predicted);
+    needs.smallest.consider(own.smallest);
   }
   if (!unsearched.empty())
     needs.proven = 0;
@@ -181,10 +181,9 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     if (!limit)
       return failure();
     message += " that fits in memory";
-    if (int64_t min = memoryNeeds().predicted;
-        min < std::numeric_limits<int64_t>::max())
+    if (SmallestPlan smallest = memoryNeeds().smallest; smallest.isKnown())
       message += ": the smallest that was found is predicted to need about " +
-                 bytesText(min) + " per device, the limit is " +
+                 bytesText(smallest.bytes) + " per device, the limit is " +
                  bytesText(*limit);
     if (options.deadlineSeconds <= 0)
       message += "\nnote: with option deadline every candidate has its share "
@@ -265,7 +264,7 @@ Tried StepPlanner::tryOut() {
     return tried;
   all->planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/true);
   Tried again = all->planner->tryOut();
-  tried.minBytes = std::min(tried.minBytes, again.minBytes);
+  tried.smallest.consider(again.smallest);
   if (again.verdict == Trial::Found ||
       (again.verdict == Trial::Unknown && tried.verdict == Trial::None))
     tried.verdict = again.verdict;

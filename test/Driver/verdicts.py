@@ -66,7 +66,7 @@ for model_name, flags in (("models/gpt2-small", ["--machine=h100-4"]), ("trainin
                       and found["cost"] <= other["cost"] * (1 + 1e-9), f"{found} {other}")
 
 # Memory: what is known is tried here once more, and that it is not far above what fits.
-SMALLEST = r"^error: .*, and the smallest plan that is known is predicted to need about (\d+) bytes \([0-9.]+ [KM]iB\) per device$"
+SMALLEST = r"^error: .*, and the smallest plan that is known is predicted to need about (\d+) bytes \([0-9.]+ [KM]iB\) per device(?: \(\w+=.*\))?$"
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:2", "--mesh=pp=2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:1"])):

@@ -32,7 +32,9 @@ public:
     return map.find(op) >= 0 && !map.groups[map.find(op)].isKernel;
   }
   /// The concatenation in whose memory a value is written; null: none.
-  mlir::Value placeOf(mlir::Value memory) const { return places.lookup(memory); }
+  mlir::Value placeOf(mlir::Value memory) const {
+    return places.lookup(memory);
+  }
   /// The values that are written in the memory of a concatenation.
   llvm::SmallVector<mlir::Value> writtenIn(mlir::Value whole) const;
   llvm::ArrayRef<mlir::Operation *> togetherWith(mlir::Operation *op) const {
@@ -46,7 +48,7 @@ private:
 
   FusionGroups map;
   llvm::DenseMap<mlir::Value, mlir::Value> places; ///< of parts of joins
-  std::vector<int64_t> times; ///< per group
+  std::vector<int64_t> times;                      ///< per group
 };
 
 } // namespace kerf::plan

@@ -109,7 +109,8 @@ public:
 private:
   void findJoins(mlir::Block &block);
   /// Whether nobody computes the concatenation (Joins.h).
-  bool isJoin(mlir::Operation *op, const llvm::DenseSet<mlir::Value> &ofCalls) const;
+  bool isJoin(mlir::Operation *op,
+              const llvm::DenseSet<mlir::Value> &ofCalls) const;
   /// The results that calls store, behind what they take in.
   llvm::DenseSet<mlir::Value> findCallResults(mlir::Block &block) const;
   /// Whether steps compute the value that is read, in this function.

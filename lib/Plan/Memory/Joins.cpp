@@ -1,9 +1,9 @@
 //===- Joins.cpp - concatenations that lowering does not compute ----------===//
 //
 // Which concatenations of a function are joins (kerf/Fusion/Joins.h), and which
-// of their parts lie in them from the time at which they are made, as lowering's
-// kerf-join-parts and kerf-write-in-place have it. A join is a group of its own;
-// it reads the parts that are not written in their places.
+// of their parts lie in them from the time at which they are made, as
+// lowering's kerf-join-parts and kerf-write-in-place have it. A join is a group
+// of its own; it reads the parts that are not written in their places.
 //
 // Linear in the ops of the function, where it has a concatenation.
 //

@@ -54,7 +54,8 @@ Traffic::Traffic(func::FuncOp function) {
         written.insert(root);
     }
   }
-  // A concatenation whose parts are all written in their places is not computed.
+  // A concatenation whose parts are all written in their places is not
+  // computed.
   auto isPlaced = [&](OpOperand &operand) {
     Value place = order.placeOf(views.rootOf(operand.get()));
     return place && place.getDefiningOp() == operand.getOwner();
@@ -64,9 +65,9 @@ Traffic::Traffic(func::FuncOp function) {
     if (isa<SourceOpInterface, dist::AssignOp>(op) || isTerminator(&op))
       continue;
     OpTraffic &own = known[&op];
-    own.isFree = views.contains(&op) || isConstant(&op) ||
-                 (op.getNumOperands() > 0 &&
-                  llvm::all_of(op.getOpOperands(), isPlaced));
+    own.isFree =
+        views.contains(&op) || isConstant(&op) ||
+        (op.getNumOperands() > 0 && llvm::all_of(op.getOpOperands(), isPlaced));
     if (own.isFree)
       continue;
     Operation *first = firstOf(&op);

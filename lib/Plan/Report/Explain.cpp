@@ -213,7 +213,7 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
                     double seconds, ExplainedChoice &result) {
   Problem &problem = found.graph->problem;
   CostTable allowed = problem.nodes[node].costs;
-  int64_t savedMin = minPredictedBytes;
+  SmallestPlan saved = smallestSeen;
   Attempt forced;
   forced.allowance = found.allowance;
   forced.isFlat = found.isFlat;
@@ -253,7 +253,7 @@ void Planner::force(Attempt &found, uint32_t node, uint32_t choice,
         result.minMemory = cost::saturate(min);
     }
   }
-  minPredictedBytes = savedMin;
+  smallestSeen = std::move(saved);
   result.plan = std::move(forced.summary);
   if (result.plan.reason == "nothing fits" &&
       result.plan.status != Status::Infeasible)

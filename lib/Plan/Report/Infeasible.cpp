@@ -158,15 +158,15 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
 }
 
 /// Looks for small plans under limits between what had no plan and the smallest
-/// plan so far, `minBytes`, which the trials lower.
+/// plan so far, which the trials lower.
 static void findSmall(PlanOptions options, int64_t tooLittle,
-                      const int64_t &minBytes,
+                      const SmallestPlan &smallest,
                       llvm::function_ref<bool()> isOver, TryVerdict tryPlan) {
   constexpr int kTrials = 6;
   constexpr double kClose = 1.1;
   auto low = static_cast<double>(tooLittle);
   for (int trial = 0; trial < kTrials && !isOver(); ++trial) {
-    auto high = static_cast<double>(minBytes);
+    auto high = static_cast<double>(smallest.bytes);
     if (high <= kClose * low)
       return;
     double middle = std::sqrt(std::max(low, 1.0)) * std::sqrt(high);
@@ -206,16 +206,19 @@ public:
 private:
   Trial tryPlan(const PlanOptions &trial);
   /// Whether the size of any plan is known.
-  bool isKnown() const {
-    return needs.predicted < std::numeric_limits<int64_t>::max();
-  }
+  bool isKnown() const { return needs.smallest.isKnown(); }
   /// Of the smallest plan that is known, behind `before`; empty: none is.
   std::string smallestText(const char *before) const {
     return limit && isKnown()
                ? before + ("the smallest plan that is known is predicted to "
                            "need about " +
-                           perDevice(needs.predicted))
+                           ofSmallest())
                : std::string();
+  }
+  /// What the smallest plan takes, and which it is.
+  std::string ofSmallest() const {
+    return perDevice(needs.smallest.bytes) +
+           (given.devices > 1 ? " (" + needs.smallest.name + ")" : "");
   }
   std::string timeOver() const;
   Infeasibility contradiction(const PlanOptions &unlimited);
@@ -224,7 +227,7 @@ private:
 
   const PlanOptions &given;
   PlanOptions options; ///< of the trials
-  MemoryNeeds needs;   ///< the trials lower `predicted`
+  MemoryNeeds needs;   ///< the trials lower the smallest
   const std::string &notes;
   bool isCutShort, hasMore;
   const Effort &effort;
@@ -240,7 +243,7 @@ Trial Diagnosis::tryPlan(const PlanOptions &trial) {
   // A plan that divides the work otherwise is none.
   if (isWorkWaived(given) || given.objective == Objective::Time ||
       !trial.anyShareOfWork)
-    needs.predicted = std::min(needs.predicted, tried.minBytes);
+    needs.smallest.consider(tried.smallest);
   return tried.verdict;
 }
 
@@ -311,16 +314,16 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
   // What fits was seen, but no plan was made of it, or nothing was seen at all:
   // that is no matter of memory.
   if (isCutShort && inMemory != Trial::None && needs.proven <= *limit &&
-      (!isKnown() || needs.predicted <= *limit))
+      (!isKnown() || needs.smallest.bytes <= *limit))
     return "no plan was found in the time that planning had" +
            smallestText("; ") + notes + "\nnote: option deadline gives it more";
   bool isProven = inMemory == Trial::None || needs.proven > *limit;
-  if (needs.predicted > *limit) {
+  if (needs.smallest.bytes > *limit) {
     constexpr double kTrialSeconds = 2, kAllSeconds = 12;
     PlanOptions shorter = options;
     shorter.deadlineSeconds = std::min(options.deadlineSeconds, kTrialSeconds);
     findSmall(
-        shorter, std::max(needs.proven, *limit), needs.predicted,
+        shorter, std::max(needs.proven, *limit), needs.smallest,
         [&] { return effort.seconds() - start > kAllSeconds; },
         [&](const PlanOptions &trial) { return tryPlan(trial); });
   }
@@ -333,15 +336,15 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
                               : "every plan that is searched for") +
                    std::string(" needs at least ") + perDevice(needs.proven)
              : std::string("that is proven for each mesh"));
-  else if (isKnown() && needs.predicted <= *limit)
+  else if (isKnown() && needs.smallest.bytes <= *limit)
     message = "no plan was found, though one was seen that is predicted to "
               "need " +
-              perDevice(needs.predicted);
+              ofSmallest();
   else
     message =
         "no plan was found that fits in memory: " +
         (isKnown() ? "the smallest that was found is predicted to need about " +
-                         perDevice(needs.predicted)
+                         ofSmallest()
                    : std::string("none is proven not to"));
   message += ", the limit is " + perDevice(*limit) +
              (isProven ? smallestText(", and ") : "") + notes +
@@ -349,10 +352,10 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
   if (!isProven && isCutShort)
     message += "\nnote: the search ended at its time: there may be a "
                "plan that a longer option deadline finds";
-  if (isKnown() && needs.predicted > *limit)
+  if (isKnown() && needs.smallest.bytes > *limit)
     message +=
         std::string("\nnote: what is predicted is laid out at the end, and "
-                    "may then need less or more (from 44% less, recurrent "
+                    "may then need less or more (from 30% less, recurrent "
                     "models, to a third more was seen)") +
         (isProven ? ""
                   : ": a plan made without the limit says what is laid "

@@ -12,13 +12,24 @@
 
 namespace kerf::plan {
 
+/// The smallest plan that a search came upon, whether it keeps the limit or
+/// not.
+struct SmallestPlan {
+  int64_t bytes = std::numeric_limits<int64_t>::max(); ///< as predicted
+  std::string name;                                    ///< see nameOf()
+
+  bool isKnown() const { return bytes < std::numeric_limits<int64_t>::max(); }
+  void consider(const SmallestPlan &other) {
+    if (other.bytes < bytes)
+      *this = other;
+  }
+};
+
 /// The result of a search that writes no plan.
 enum class Trial { Found, None, Unknown };
 struct Tried {
   Trial verdict = Trial::Unknown;
-  /// What the smallest plan that it came upon is predicted to take, whether it
-  /// keeps the limit or not; the largest number: it came upon none.
-  int64_t minBytes = std::numeric_limits<int64_t>::max();
+  SmallestPlan smallest;
 };
 
 /// Searches under `options` and writes nothing. None: proven; Unknown: the
@@ -30,11 +41,10 @@ struct Infeasibility {
   std::string message; ///< one line, then notes
 };
 
-/// Bytes of the fullest device, as far as a search found out: what every plan
-/// needs (0: unknown), and what the smallest plan is predicted to take (the
-/// largest number: there was none).
+/// Bytes of the fullest device, as far as a search found out.
 struct MemoryNeeds {
-  int64_t proven, predicted;
+  int64_t proven = 0; ///< that every plan needs; 0: unknown
+  SmallestPlan smallest;
   /// Whether `proven` is of every plan that there is, and not of those alone
   /// that are searched for.
   bool isOfAll = false;
