@@ -204,50 +204,85 @@ private:
     return ordered;
   }
 
-  /// Calls `visit` with the memory of each value that a group reads of others
-  /// that steps compute; with some of it several times.
-  template <typename F> void forEachRead(int64_t id, F visit) const {
-    for (Operation *op : map.groups[id].ops)
-      for (Value operand : op->getOperands()) {
-        Value memory = questions.memoryOf(operand);
-        Operation *def = memory.getDefiningOp();
-        int64_t maker = map.find(def);
-        if (maker >= 0 && !map.computes(id, def) && !map.groups[maker].isAtLoad)
-          visit(memory);
-      }
+  /// A value, or a copy of one, by its number (FusionQuestions::Copy).
+  using Memory = std::pair<Value, int64_t>;
+  static constexpr int64_t kItself = -1;
+
+  /// Calls `visit(id, memory)` with what each group reads of others that steps
+  /// compute, in this order; with some of it several times. A value that is
+  /// copied is read where the first reader of the copy runs.
+  template <typename F>
+  void forEachRead(ArrayRef<int64_t> ordered, F visit) const {
+    DenseSet<int64_t> copies;
+    for (int64_t id : ordered)
+      for (Operation *op : map.groups[id].ops)
+        for (OpOperand &operand : op->getOpOperands()) {
+          FusionQuestions::Copy copy = questions.copyReadBy(operand);
+          if (copy.number >= 0) {
+            copyBytes[copy.number] = copy.sizeBytes;
+            visit(id, Memory(Value(), copy.number));
+            if (!copies.insert(copy.number).second)
+              continue;
+          }
+          Value memory = questions.memoryOf(operand.get());
+          Operation *def = memory.getDefiningOp();
+          int64_t maker = map.find(def);
+          if (maker >= 0 && !map.computes(id, def) &&
+              !map.groups[maker].isAtLoad)
+            visit(id, Memory(memory, kItself));
+        }
+  }
+
+  int64_t bytesOf(Memory memory) const {
+    return memory.second == kItself ? questions.bytesOf(memory.first)
+                                    : copyBytes.lookup(memory.second);
   }
 
   /// Whether what no group is reads the value: it is held until the end.
-  bool isLeft(Value memory) const {
-    return llvm::any_of(questions.readsOf(memory.getDefiningOp()),
+  bool isLeft(Memory memory) const {
+    Value value = memory.first;
+    return memory.second == kItself &&
+           llvm::any_of(questions.readsOf(value.getDefiningOp()),
                         [&](OpOperand *read) {
-                          return questions.memoryOf(read->get()) == memory &&
+                          return questions.memoryOf(read->get()) == value &&
                                  map.groupsOf(read->getOwner()).empty();
                         });
   }
 
-  /// Whether it is communication, or something of it is sent elsewhere.
+  /// Whether it is communication, or something of it is sent elsewhere as soon
+  /// as it is there.
   bool isSent(const FusionGroup &group) const {
+    auto isSentFor = [&](OpOperand *read) {
+      if (!questions.isApart(*read))
+        return false;
+      FusionQuestions::Copy copy = questions.copyReadBy(*read);
+      return copy.number < 0 || copy.isMadeAtOnce ||
+             questions.isOfUpdate(read->getOwner());
+    };
     return questions.isCommunication(group.ops.front()) ||
            llvm::any_of(group.ops, [&](Operation *op) {
-             return llvm::any_of(questions.readsOf(op), [&](OpOperand *read) {
-               return questions.isApart(*read);
-             });
+             return llvm::any_of(questions.readsOf(op), isSentFor);
            });
   }
 
   /// The order `ordered`, except that a group which gives more bytes than it
-  /// frees runs immediately before its first reader. No reader is delayed.
+  /// frees runs immediately before its first reader; of several that wait for
+  /// one reader that which gives most runs last. No reader is delayed.
   SmallVector<int64_t> orderByReaders(ArrayRef<int64_t> ordered) const {
     std::vector<SmallVector<int64_t>> readersOf(map.groups.size());
-    DenseMap<Value, SmallVector<int64_t>> readers;
-    for (int64_t id : ordered) {
+    DenseMap<Memory, SmallVector<int64_t>> readers;
+    std::vector<SmallVector<Memory>> readBy(map.groups.size());
+    for (int64_t id : ordered)
       for (int64_t producer : producersOf[id])
         readersOf[producer].push_back(id);
-      forEachRead(id, [&](Value memory) { readers[memory].push_back(id); });
-    }
+    forEachRead(ordered, [&](int64_t id, Memory memory) {
+      readers[memory].push_back(id);
+      readBy[id].push_back(memory);
+    });
     SmallVector<int64_t> result(ordered);
     std::vector<int64_t> turnOf(map.groups.size());
+    // What waits, for whom, and the bytes that it gives.
+    DenseMap<int64_t, std::pair<int64_t, int64_t>> waiting;
     for (auto [turn, id] : llvm::enumerate(result))
       turnOf[id] = static_cast<int64_t>(turn);
     for (int64_t id : llvm::reverse(ordered)) {
@@ -260,20 +295,28 @@ private:
       int64_t bytes = 0;
       for (Operation *op : group.ops)
         for (Value value : op->getResults())
-          if (readers.contains(value) || isLeft(value))
-            bytes += questions.bytesOf(value);
+          if (Memory own(value, kItself); readers.contains(own) || isLeft(own))
+            bytes += bytesOf(own);
       // What would be held until then for this group alone.
-      DenseSet<Value> seen;
-      forEachRead(id, [&](Value memory) {
+      DenseSet<Memory> seen;
+      for (Memory memory : readBy[id])
         if (seen.insert(memory).second && !isLeft(memory) &&
             llvm::none_of(readers[memory], [&](int64_t reader) {
               return reader != id && turnOf[reader] >= first;
             }))
-          bytes -= questions.bytesOf(memory);
-      });
+          bytes -= bytesOf(memory);
       if (bytes <= 0)
         continue;
+      waiting[id] = {result[first], bytes};
       int64_t &turn = turnOf[id];
+      while (turn + 1 < first) {
+        auto other = waiting.find(result[first - 1]);
+        if (other == waiting.end() ||
+            other->second.first != waiting[id].first ||
+            other->second.second < bytes)
+          break;
+        --first;
+      }
       for (; turn + 1 < first; ++turn) {
         std::swap(result[turn], result[turn + 1]);
         turnOf[result[turn]] = turn;
@@ -286,30 +329,40 @@ private:
   /// those that steps compute, and the sum of these over time.
   using Held = std::pair<int64_t, double>;
   Held heldBytes(ArrayRef<int64_t> ordered) const {
-    // For each value, when its last reader runs.
-    DenseMap<Value, int64_t> last;
+    DenseMap<int64_t, int64_t> timeOf;
     for (auto [time, id] : llvm::enumerate(ordered))
-      forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
+      timeOf[id] = static_cast<int64_t>(time);
+    // For each value, when its last reader runs.
+    DenseMap<Memory, int64_t> last;
+    std::vector<SmallVector<Memory>> readBy(map.groups.size());
+    forEachRead(ordered, [&](int64_t id, Memory memory) {
+      last[memory] = timeOf.lookup(id);
+      readBy[id].push_back(memory);
+    });
     for (int64_t id : ordered)
       for (Operation *op : map.groups[id].ops)
         for (Value result : op->getResults())
-          if (!map.groups[id].isAtLoad && isLeft(result))
-            last[result] = std::numeric_limits<int64_t>::max();
+          if (Memory own(result, kItself);
+              !map.groups[id].isAtLoad && isLeft(own))
+            last[own] = std::numeric_limits<int64_t>::max();
     int64_t now = 0, max = 0;
     double total = 0;
-    DenseSet<Value> live;
+    DenseSet<Memory> live;
     for (auto [time, id] : llvm::enumerate(ordered)) {
       SmallVector<int64_t> freed;
-      forEachRead(id, [&, time = time](Value memory) {
+      for (Memory memory : readBy[id])
+        if (memory.second != kItself && live.insert(memory).second)
+          now += bytesOf(memory);
+      for (Memory memory : readBy[id])
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
-          freed.push_back(questions.bytesOf(memory));
-      });
+          freed.push_back(bytesOf(memory));
       int64_t after = now - llvm::sum_of(freed);
       for (Operation *op : map.groups[id].ops)
         for (Value result : op->getResults())
-          if (last.contains(result) && live.insert(result).second) {
-            int64_t bytes = questions.bytesOf(result);
+          if (Memory own(result, kItself);
+              last.contains(own) && live.insert(own).second) {
+            int64_t bytes = bytesOf(own);
             after += bytes;
             // Kernels write over what nobody else reads.
             auto *over = map.groups[id].isKernel ? llvm::find(freed, bytes)
@@ -348,6 +401,7 @@ private:
   const FusionGroups &map;
   const FusionQuestions &questions;
   std::vector<SmallVector<int64_t>> producersOf;
+  mutable DenseMap<int64_t, int64_t> copyBytes; ///< by number
   DenseMap<int64_t, int64_t> placeOf; ///< of gradients in front of the update
 };
 } // namespace

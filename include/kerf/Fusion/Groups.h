@@ -137,6 +137,16 @@ public:
   /// The value whose memory is read, behind views.
   virtual mlir::Value memoryOf(mlir::Value value) const = 0;
   virtual int64_t bytesOf(mlir::Value memory) const = 0;
+
+  /// What a use reads in place of the value itself: made of it right before the
+  /// first use that reads it, held until the last.
+  struct Copy {
+    int64_t number = -1; ///< the same for all its uses; -1: there is none
+    int64_t sizeBytes = 0;
+    bool isMadeAtOnce = false; ///< right behind the value instead
+  };
+  /// Of a read where something happens in between (isApart).
+  virtual Copy copyReadBy(mlir::OpOperand &) const { return {}; }
 };
 
 /// The groups of a block. Fails, with an error, only where a single op cannot

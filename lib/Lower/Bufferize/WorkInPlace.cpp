@@ -5,7 +5,8 @@
 // and collectives that send back what they were given work in place: two arena
 // buffers become one. What a function is given in a slot that nobody reads
 // behind it, as sums over micro-batches in front of the update, is such a
-// buffer as well. Linear in the uses of buffers.
+// buffer as well, also if it adds to the slot first. Linear in the uses of
+// buffers.
 //
 //===----------------------------------------------------------------------===//
 #include "Lives.h"
@@ -41,11 +42,18 @@ using GivenUp = DenseSet<Value>;
 /// Whether the slot is the program's own, between its functions, and nothing
 /// behind `run` reads it.
 static bool isLastRead(Value slot, exec::RunOp run) {
-  return llvm::count(run.getSlots(), slot) == 1 &&
-         llvm::all_of(slot.getUsers(), [&](Operation *user) {
-           return isa<exec::RunOp, exec::ZeroOp>(user) &&
-                  !run->isBeforeInBlock(user);
-         });
+  return llvm::all_of(slot.getUsers(), [&](Operation *user) {
+    return isa<exec::RunOp, exec::ZeroOp>(user) && !run->isBeforeInBlock(user);
+  });
+}
+
+/// Whether the argument alone stands for its slot: the slot is read alone, or
+/// is a sum that the function reads and adds to.
+static bool isOnlyOfSlot(unsigned argument, size_t numInputs, exec::RunOp run) {
+  Value slot = run.getSlots()[argument];
+  int64_t inputs = llvm::count(run.getSlots().take_front(numInputs), slot);
+  int64_t outputs = llvm::count(run.getSlots().drop_front(numInputs), slot);
+  return inputs == 1 && outputs == (argument < numInputs ? 0 : 1);
 }
 
 static GivenUp findGivenUp(ModuleOp module, SymbolTable &symbols) {
@@ -53,10 +61,13 @@ static GivenUp findGivenUp(ModuleOp module, SymbolTable &symbols) {
   DenseSet<Value> kept;
   module.walk([&](exec::RunOp run) {
     auto function = symbols.lookup<exec::FuncOp>(run.getCallee());
-    for (BlockArgument argument : function.getBody().getArguments().take_front(
-             static_cast<size_t>(function.getNumInputs())))
-      (isLastRead(run.getSlots()[argument.getArgNumber()], run) ? given : kept)
-          .insert(argument);
+    auto numInputs = static_cast<size_t>(function.getNumInputs());
+    for (BlockArgument argument : function.getBody().getArguments()) {
+      unsigned number = argument.getArgNumber();
+      bool isGiven = isOnlyOfSlot(number, numInputs, run) &&
+                     isLastRead(run.getSlots()[number], run);
+      (isGiven ? given : kept).insert(argument);
+    }
   });
   for (Value argument : kept)
     given.erase(argument);

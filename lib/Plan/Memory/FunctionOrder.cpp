@@ -47,7 +47,7 @@ public:
   bool isApart(OpOperand &read) const override { return answers.isApart(read); }
   /// Small constants are no memory.
   int64_t bytesOf(Value memory) const override {
-    int64_t bytes = answers.bytesOf(memory);
+    int64_t bytes = function.bytesRead(memory);
     auto source = memory.getDefiningOp<SourceOpInterface>();
     bool isInline = source && !source.isParameter() &&
                     (source.isUniform() || bytes <= kMaxInlineConstantBytes);
@@ -150,6 +150,21 @@ void FunctionOrder::placeShapeOps(Block &block,
   }
 }
 
+/// Whether a call adds its result to a sum over micro-batches itself, which
+/// makes it an update. Convolutions cannot.
+static bool addsToSum(const FusionGroup &group,
+                      const FusionQuestions &questions) {
+  SmallVector<OpOperand *> reads = questions.readsOf(group.ops.back());
+  return !group.isKernel && !reads.empty() &&
+         llvm::all_of(reads,
+                      [](OpOperand *read) {
+                        return isa<dist::AccumulateOp>(read->getOwner());
+                      }) &&
+         llvm::none_of(group.ops, [](Operation *op) {
+           return costClassOf(op) == CostClass::Convolution;
+         });
+}
+
 void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   FunctionAnswers answers(block, questions);
   FailureOr<FusionGroups> formed = formFusionGroups(block, answers);
@@ -180,6 +195,8 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   std::vector<std::pair<int64_t, int64_t>> overwrites; ///< reader, writer
   for (auto [place, group] : llvm::enumerate(first)) {
     bool waits = false;
+    if (addsToSum(map.groups[group], answers))
+      urgent.set(place);
     for (Operation *op : map.groups[group].ops) {
       // Sums over devices in the update start as soon as their operand is
       // there (kerf-overlap-collectives).

@@ -169,7 +169,7 @@ bool FunctionAnswers::takesIn(ArrayRef<Operation *> ops,
   if (libraryWorkOf(anchor) == LibraryWork::Sum)
     return addsTo(read);
   if (libraryWorkOf(anchor) != LibraryWork::Product ||
-      function.elements(next->getResult(0)) != function.elements(read.get()))
+      function.elements(next->getResult(0)) != function.elementsRead(read))
     return false;
   if (next->getNumOperands() == 1 && movesOrCasts(next))
     return storesMoved(anchor, next);
@@ -301,8 +301,9 @@ static int64_t countParts(Operation *sum, const FunctionQuestions &function) {
   int64_t columns = function.elements(sum->getResult(0));
   if (columns == 0)
     return 1;
-  int64_t parts = numPartsOfSum(function.elements(sum->getOperand(0)) / columns,
-                                columns, function.sumsByBlock);
+  int64_t parts =
+      numPartsOfSum(function.elementsRead(sum->getOpOperand(0)) / columns,
+                    columns, function.sumsByBlock);
   return parts > 1 && foldsLeadingDims(sum) ? parts : 1;
 }
 
@@ -359,7 +360,7 @@ bool FunctionAnswers::canFuse(ArrayRef<Operation *> ops,
           return false;
       continue;
     }
-    int64_t read = function.elements(op->getOperand(0));
+    int64_t read = function.elementsRead(op->getOpOperand(0));
     for (Value result : op->getResults())
       if (!addRows(read, own->second.numParts * function.elements(result)))
         return false;

@@ -65,8 +65,13 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::Value)> endsCall;
   /// The type of a value on one device, where it is made.
   llvm::function_ref<mlir::RankedTensorType(mlir::Value)> localType;
-  /// Elements, and bytes, of a value on one device.
-  llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
+  /// Elements of a value on one device, as it is made and as it is read.
+  llvm::function_ref<int64_t(mlir::Value)> elements;
+  llvm::function_ref<int64_t(mlir::OpOperand &)> elementsRead;
+  /// Bytes of a value on one device as it is made, and as most uses read it.
+  llvm::function_ref<int64_t(mlir::Value)> bytes, bytesRead;
+  /// What a use reads where a collective stands in between.
+  llvm::function_ref<FusionQuestions::Copy(mlir::OpOperand &)> copy;
   /// Whether kernels compute again what is cheap (ComputedTwice.h).
   bool computesTwice = false;
   /// Whether libraries have one step of each kind behind a product.
@@ -100,6 +105,9 @@ public:
   bool isApart(mlir::OpOperand &read) const override;
   mlir::Value memoryOf(mlir::Value value) const override;
   int64_t bytesOf(mlir::Value memory) const override;
+  Copy copyReadBy(mlir::OpOperand &read) const override {
+    return function.copy(read);
+  }
 
   /// The concatenations in whose memory values are written, by these.
   const llvm::DenseMap<mlir::Value, mlir::Value> &getPlaces() const {

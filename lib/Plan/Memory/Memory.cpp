@@ -68,6 +68,32 @@ void StageMemory::listRuns() {
   runs = StageRuns(map.schedule, functions, stage, has);
 }
 
+void StageMemory::listLevels() {
+  if (map.stages == 1)
+    return;
+  auto isOfUpdate = [](Operation *op) {
+    return dist::getPhase(op) == dist::Phase::Update;
+  };
+  auto stageOf = [&](Operation *op) { return map.placeOf(op) % map.stages; };
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || isTerminator(&op))
+      continue;
+    int64_t level = 0;
+    for (Value operand : op.getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (!def || isa<SourceOpInterface>(def))
+        continue;
+      // Part of a sum over micro-batches is sent when it is complete.
+      bool isSum = isOfUpdate(def) || isa<dist::AccumulateOp>(def) ||
+                   partsOfSums.contains(operand);
+      if (isSum || levelOf(def) > 0)
+        level = std::max(level, levelOf(def) + (stageOf(def) != stageOf(&op)));
+    }
+    if (level > 0)
+      levels[&op] = level;
+  }
+}
+
 /// What is received or loaded comes in the order in which ops read it.
 void StageMemory::listArrivals() {
   for (Operation &op : function.getBody().front()) {
@@ -156,17 +182,25 @@ void StageMemory::formGroups() {
           tensorType(value),
           graph.layouts[graph.resultLayout(solution, value)]);
     };
-    auto bytes = [&](Value value) { return heldBytes(value); };
-    auto elements = [&](Value value) {
-      return graph.sharedBytes(solution, value) /
-             elementBytes(tensorType(value));
+    auto bytes = [&](Value value) {
+      return isGathered(value) ? graph.localBytes(solution, value)
+                               : heldBytes(value);
+    };
+    auto bytesRead = [&](Value value) { return heldBytes(value); };
+    auto copy = [&](OpOperand &use) { return copyReadBy(use, which); };
+    auto elements = [&](Value value) { return local(value).getNumElements(); };
+    auto elementsRead = [&](OpOperand &use) {
+      LayoutId layout = graph.operandLayout(solution, use);
+      return plan::localType(tensorType(use.get()), graph.layouts[layout])
+          .getNumElements();
     };
     auto endsHere = [&](Value value) { return endsCall.contains(value); };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        local, elements, bytes, graph.isMemoryBound(),
-                        graph.hasFixedEpilogue(), graph.sumsByBlock()});
+                        local, elements, elementsRead, bytes, bytesRead, copy,
+                        graph.isMemoryBound(), graph.hasFixedEpilogue(),
+                        graph.sumsByBlock()});
   }
 }
 
@@ -315,6 +349,7 @@ void StageMemory::addConstant(Operation *op) {
 
 void StageMemory::addAll() {
   listRuns();
+  listLevels();
   findViews();
   listArrivals();
   listMoves();

@@ -19,9 +19,53 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+/// Whether one all-gather leads from a layout to another.
+static bool isOneGather(const dist::Layout &from, const dist::Layout &to) {
+  if (from.isPartial() || to.isPartial() || !from.blocks.empty() ||
+      !to.blocks.empty())
+    return false;
+  int64_t gathered = 0;
+  for (auto [before, after] : llvm::zip_equal(from.dims, to.dims)) {
+    if (before == after)
+      continue;
+    if (after.size() >= before.size() ||
+        !std::equal(after.begin(), after.end(), before.begin()))
+      return false;
+    ++gathered;
+  }
+  return gathered == 1;
+}
+
+/// Whether a use reads the value as it was made, although others share it
+/// gathered: a slice of what one all-gather brings together is what the device
+/// had before (kerf-simplify-collectives).
+bool StageMemory::readsAsMade(OpOperand &use) const {
+  std::optional<LayoutId> shared = graph.sharedLayout(solution, use.get());
+  Operation *def = use.get().getDefiningOp(), *user = use.getOwner();
+  if (!shared || !def || isa<SourceOpInterface>(def) || isTerminator(user) ||
+      isAssignTarget(use) || !isHere(def) || !isHere(user) ||
+      functionOf(def) != functionOf(user))
+    return false;
+  LayoutId made = graph.resultLayout(solution, use.get());
+  return graph.operandLayout(solution, use) == made &&
+         isOneGather(graph.layouts[made], graph.layouts[*shared]);
+}
+
+bool StageMemory::isAsMade(Value view) const {
+  while (Operation *def = view.getDefiningOp()) {
+    OpOperand *behind = views.seenBy(def);
+    if (!behind)
+      return false;
+    if (readsAsMade(*behind))
+      return true;
+    view = behind->get();
+  }
+  return false;
+}
+
 /// Whether a collective or a slice stands between a value and its use.
 bool StageMemory::moves(OpOperand &use) const {
-  if (graph.isFilledInPlace(use))
+  if (graph.isFilledInPlace(use) || readsAsMade(use))
     return false;
   LayoutId made = graph.resultLayout(solution, use.get());
   return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
@@ -160,12 +204,53 @@ void StageMemory::listMoves() {
           moved.size());
       if (isNew)
         moved.push_back(
-            {bytes, which, which, batch.isOfStep(use.get()) && !pass});
+            {bytes, which, which, batch.isOfStep(use.get()) && !pass,
+             isFilled ? rootOf(use.get()).getDefiningOp() : nullptr});
       Move &move = moved[entry->second];
       move.readIn = std::max(move.readIn, functionOf(&op));
       moveOf[&use] = entry->second;
     }
   }
+  for (Operation &op : function.getBody().front())
+    if (!isa<SourceOpInterface>(op) && isHere(&op) && !isConstant(&op))
+      for (Value result : op.getResults())
+        if (isGathered(result))
+          gatheredNumbers.insert(
+              {result, moved.size() + gatheredNumbers.size()});
+}
+
+FusionQuestions::Copy StageMemory::copyReadBy(OpOperand &use,
+                                              StageFunction which) const {
+  for (OpOperand *operand = &use; operand;) {
+    Value value = operand->get();
+    if (auto move = moveOf.find(operand); move != moveOf.end()) {
+      const Move &own = moved[move->second];
+      if (own.which != which || own.readIn != which)
+        return {};
+      return {static_cast<int64_t>(move->second), own.bytes,
+              /*isMadeAtOnce=*/false};
+    }
+    Operation *def = value.getDefiningOp();
+    if (!def)
+      return {};
+    if (auto gathered = gatheredNumbers.find(value);
+        gathered != gatheredNumbers.end() && !readsAsMade(*operand))
+      return functionOf(def) == which
+                 ? FusionQuestions::Copy{static_cast<int64_t>(gathered->second),
+                                         graph.sharedBytes(solution, value),
+                                         /*isMadeAtOnce=*/true}
+                 : FusionQuestions::Copy();
+    operand = views.seenBy(def);
+  }
+  return {};
+}
+
+bool StageMemory::isFilledByMaker(const Move &move) const {
+  Operation *maker = move.filledBy;
+  return maker && isHere(maker) && !isConstant(maker) &&
+         !isa<SourceOpInterface>(maker) && functionOf(maker) == move.which &&
+         !orderOf(maker).togetherWith(maker).empty() &&
+         !orderOf(maker).isCall(maker);
 }
 
 void StageMemory::timeMoves() {
@@ -183,6 +268,10 @@ void StageMemory::timeMoves() {
   // Of several for one op the last is made right before it.
   std::map<std::pair<int, int64_t>, int64_t> behind;
   for (Move &move : llvm::reverse(moved)) {
+    if (isFilledByMaker(move)) {
+      move.made = timeOf(move.filledBy);
+      continue;
+    }
     int64_t &count = behind[{move.which, move.first}];
     move.made = move.first - 1 - count;
     count = std::min(count + 2, kTicks - 4);
@@ -191,8 +280,12 @@ void StageMemory::timeMoves() {
 
 SmallVector<int64_t> StageMemory::readTimesOf(Operation *maker,
                                               OpOperand &use) const {
-  if (auto move = moveOf.find(&use); move != moveOf.end())
-    return {moved[move->second].made};
+  if (auto move = moveOf.find(&use); move != moveOf.end()) {
+    const Move &own = moved[move->second];
+    if (isFilledByMaker(own))
+      return {};
+    return {own.made};
+  }
   Operation *user = use.getOwner();
   SmallVector<int64_t> times;
   for (int64_t time : orderOf(user).readTimesOf(maker, user))
@@ -250,6 +343,14 @@ bool StageMemory::isBehindMove(Value view) const {
   return false;
 }
 
+int64_t StageMemory::lastAsMade(Value value) const {
+  int64_t last = -1;
+  for (OpOperand &use : value.getUses())
+    if (readsAsMade(use))
+      last = std::max(last, readTimes(use.getOwner()).second);
+  return last;
+}
+
 void StageMemory::addMoves() {
   for (const Move &move : moved) {
     if (move.which == move.readIn) {
@@ -272,7 +373,8 @@ void StageMemory::addMoves() {
       continue;
     for (Value result : op.getResults())
       if (isGathered(result))
-        scratch(functionOf(&op), timeOf(&op), timeOf(&op) + 2,
+        scratch(functionOf(&op), timeOf(&op),
+                std::max(timeOf(&op) + 1, lastAsMade(result)) + 1,
                 graph.localBytes(solution, result));
   }
 }

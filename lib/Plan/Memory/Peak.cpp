@@ -73,8 +73,9 @@ PlanResult::Memory StageMemory::run() {
       gradients = gradientsAtPeak(list);
     }
   }
+  // Sums over micro-batches are among the slots.
+  memory.activations = packedBytes(slots) - memory.gradients + max - gradients;
   memory.gradients += gradients;
-  memory.activations = packedBytes(slots) + max - gradients;
   memory.peak = memory.parameters + memory.gradients + memory.optimizer +
                 memory.activations + memory.workspace;
   return memory;

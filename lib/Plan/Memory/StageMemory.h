@@ -69,6 +69,9 @@ private:
     StageFunction readIn;
     /// Made once, before the first micro-batch, and the same for all.
     bool isOfStep;
+    /// Of a copy whose padding is filled, in its layout: the op that makes the
+    /// value. Its kernel writes the copy, too.
+    mlir::Operation *filledBy = nullptr;
     /// When the first and the last use read it, and when it is made.
     int64_t first = std::numeric_limits<int64_t>::max(), last = -1, made = 0;
   };
@@ -90,6 +93,8 @@ private:
     /// it does so first and last, and whether a library call reads it there.
     llvm::SmallVector<bool, 4> used, isCalled;
     llvm::SmallVector<int64_t, 4> first, last;
+    /// The first and the last part of the update that reads it.
+    int64_t firstLevel = std::numeric_limits<int64_t>::max(), lastLevel = 0;
     /// By stage that is sent the value: the first function that reads it.
     std::map<int64_t, StageFunction> receivers;
 
@@ -121,6 +126,11 @@ private:
   bool isConstant(mlir::Operation *op) const { return constants.contains(op); }
   mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
   bool moves(mlir::OpOperand &use) const;
+  bool readsAsMade(mlir::OpOperand &use) const;
+  /// Whether a view shows a value as it was made, which others share gathered.
+  bool isAsMade(mlir::Value view) const;
+  /// The last instant at which a value is read as it was made; -1: it is not.
+  int64_t lastAsMade(mlir::Value value) const;
   const FunctionOrder &orderOf(mlir::Operation *op) const {
     return orders[functionOf(op)];
   }
@@ -133,6 +143,10 @@ private:
   bool isSharedByMoving(mlir::Value value) const;
   int64_t gatheredFor(mlir::OpOperand &use) const;
   int64_t filledFor(mlir::OpOperand &use) const;
+  /// The copy that a use in this function reads, if a collective of the
+  /// function makes one.
+  FusionQuestions::Copy copyReadBy(mlir::OpOperand &use,
+                                   StageFunction which) const;
   std::pair<int64_t, int64_t> readTimes(mlir::Operation *op) const;
   /// When the value itself, which `maker` has made, is read for a use.
   llvm::SmallVector<int64_t> readTimesOf(mlir::Operation *maker,
@@ -161,12 +175,22 @@ private:
                           int64_t bytes) const;
   void addAll();
   void listRuns();
+  void listLevels();
+  /// The part of the update that an op is in: behind so many crossings of
+  /// stages by values of updates (lib/Partition/StageFunctions.h).
+  int64_t levelOf(mlir::Operation *op) const { return levels.lookup(op); }
+  /// When a run works, or a part of the update.
+  int64_t timeOfRun(int64_t run, int64_t level) const {
+    bool isUpdate = runs.all()[run].which == functions.update();
+    return StageRuns::timeOf(run) + (isUpdate ? level : 0);
+  }
   void listArrivals();
   int64_t arrivalOf(mlir::Value value, int64_t run) const;
   void findViews();
   void formGroups();
   void listMoves();
   void timeMoves();
+  bool isFilledByMaker(const Move &move) const;
   StageFunction functionOfMove(mlir::OpOperand &use) const;
   void chooseKept();
   StageFunction receivingFunction(mlir::Operation *user,
@@ -175,6 +199,7 @@ private:
   void addConstant(mlir::Operation *op);
   void addWidened(mlir::Value value, mlir::OpOperand &use);
   void addValue(mlir::Value value);
+  void addSentState(mlir::Value value);
   ValueUses usesOf(mlir::Value value);
   void addParts(ValueUses &uses);
   void noteSent(ValueUses &uses, mlir::Operation *user) const;
@@ -214,8 +239,11 @@ private:
   StageRuns runs;
   /// Inputs and received values of each function, in their order.
   std::vector<llvm::DenseMap<mlir::Value, int64_t>> arrivals;
+  llvm::DenseMap<mlir::Operation *, int64_t> levels; ///< of ops of updates
   std::vector<Move> moved;
   llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
+  /// Numbers of values that their uses share gathered, behind those of moves.
+  llvm::DenseMap<mlir::Value, size_t> gatheredNumbers;
   /// Roots of values in slots, and the last function of the stage that reads
   /// them.
   llvm::DenseMap<mlir::Value, Kept> kept;

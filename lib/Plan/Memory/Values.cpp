@@ -55,6 +55,11 @@ void StageMemory::noteUse(ValueUses &uses, OpOperand &use) {
     uses.isSummedInChunks = uses.isRead = true;
     return;
   }
+  // The buffer is that of what others share.
+  if (readsAsMade(use) || isAsMade(use.get())) {
+    uses.isRead = true;
+    return;
+  }
   // Behind a collective its result is read, not the value.
   if (isBehindMove(use.get()) || isMadeBefore(use)) {
     uses.isRead = true;
@@ -70,6 +75,10 @@ void StageMemory::noteUse(ValueUses &uses, OpOperand &use) {
   for (int64_t time : times)
     uses.note(functionOf(user), time);
   uses.isCalled[functionOf(user)] |= orderOf(user).isCall(user);
+  if (functionOf(user) == functions.update()) {
+    uses.firstLevel = std::min(uses.firstLevel, levelOf(user));
+    uses.lastLevel = std::max(uses.lastLevel, levelOf(user));
+  }
 }
 
 /// A concatenation's memory is held from its first part on.
@@ -127,7 +136,11 @@ bool StageMemory::isStored(const ValueUses &uses) const {
 bool StageMemory::addSum(const ValueUses &uses) {
   if (uses.isMadeHere && isa<dist::AccumulateOp>(uses.def)) {
     if (map.microBatches > 1 || isWhole) {
-      memory.gradients += aligned(uses.bytes); // a view where it is none
+      // A view where it is none; in its slot from the first addition on.
+      memory.gradients += aligned(uses.bytes);
+      int64_t first = runs.runOf(functionOf(uses.def), 0);
+      addSlot(aligned(uses.bytes), StageRuns::timeOf(first),
+              timeOfRun(runs.last(), uses.lastLevel));
       return true;
     }
     // With one micro-batch the sum is its operand, and that is what is kept
@@ -138,11 +151,13 @@ bool StageMemory::addSum(const ValueUses &uses) {
   if (map.microBatches == 1 || !partsOfSums.contains(uses.value) ||
       !(uses.isReceived || uses.isSummedInChunks || !uses.receivers.empty()))
     return false;
-  if (uses.isReceived)
-    addSlot(uses.bytes, arrivalOf(uses.value, runs.last()),
-            StageRuns::timeOf(runs.last()));
-  else
+  if (uses.isReceived) {
+    int64_t time = timeOfRun(runs.last(), 1);
+    addSlot(uses.bytes, time, time);
+  } else {
     memory.gradients += aligned(uses.bytes);
+    addSlot(aligned(uses.bytes), 0, StageRuns::timeOf(runs.last()));
+  }
   return true;
 }
 
@@ -196,16 +211,20 @@ void StageMemory::addSlots(const ValueUses &uses) {
       if (!kept.contains(value))
         to = from;
     }
-    int64_t begin =
-        uses.isMadeHere ? StageRuns::timeOf(from) : arrivalOf(value, from);
-    int64_t end = std::max(begin, StageRuns::timeOf(to));
+    bool isLate = uses.isReceived &&
+                  runs.all()[from].which == functions.update() &&
+                  uses.firstLevel > 0;
+    int64_t begin = uses.isMadeHere ? timeOfRun(from, levelOf(uses.def))
+                    : isLate        ? timeOfRun(from, uses.firstLevel)
+                                    : arrivalOf(value, from);
+    int64_t end = std::max(begin, timeOfRun(to, uses.lastLevel));
     if (isRounded) {
       addSlot(rounded, begin, end);
       end = begin;
     }
     for (auto [receiver, taker] : uses.receivers)
       end = std::max(end, functions.runsOnce(maker)
-                              ? StageRuns::timeOf(runs.last())
+                              ? timeOfRun(runs.last(), 0)
                               : runs.heldUntil(receiver, maker, taker, each));
     addSlot(uses.bytes, begin, end);
   }
@@ -240,11 +259,26 @@ void StageMemory::addScratch(const ValueUses &uses, StageFunction which) {
   scratch(which, begin, end, uses.bytes, uses.isGradient);
 }
 
+/// What is assigned to a parameter that another stage has, too, is sent there.
+void StageMemory::addSentState(Value value) {
+  Operation *def = value.getDefiningOp();
+  bool isSent = !isView(def) && isHere(def) &&
+                llvm::any_of(value.getUsers(), [&](Operation *user) {
+                  return isa<dist::AssignOp>(user) && !isHere(user);
+                });
+  if (!isSent)
+    return;
+  int64_t time = timeOfRun(runs.last(), levelOf(def));
+  addSlot(graph.localBytes(solution, value), time, time);
+}
+
 void StageMemory::addValue(Value value) {
   Operation *def = value.getDefiningOp();
   if (def && !isa<SourceOpInterface>(def) &&
-      (isView(def) || isWrittenInPlace(cast<OpResult>(value))))
+      (isView(def) || isWrittenInPlace(cast<OpResult>(value)))) {
+    addSentState(value);
     return;
+  }
   ValueUses uses = usesOf(value);
   if (!isStored(uses) || addSum(uses))
     return;

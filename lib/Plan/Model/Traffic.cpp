@@ -30,11 +30,15 @@ Traffic::Traffic(func::FuncOp function) {
   auto elements = [](Value value) {
     return tensorType(value).getNumElements();
   };
+  auto elementsRead = [](OpOperand &use) {
+    return tensorType(use.get()).getNumElements();
+  };
   auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
+  auto isNoCopy = [](OpOperand &) { return FusionQuestions::Copy(); };
   auto whole = [](Value value) { return tensorType(value); };
   FunctionOrder order;
   order.form(block, {isHere, views, isConstant, isKept, isMoved, endsCall,
-                     whole, elements, bytes});
+                     whole, elements, elementsRead, bytes, bytes, isNoCopy});
 
   // The first op of its group; an op that is in none is one by itself.
   auto firstOf = [&](Operation *op) {
