@@ -28,8 +28,8 @@ bool StepPlanner::makeKind(func::FuncOp function, Kind kind) {
 
 StepPlanner::Variant *StepPlanner::addVariant(Kind kind) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  count(&spent.effort(), WorkPiece::OpOfStep,
-        static_cast<double>(llvm::range_size(function.getBody().front())));
+  countWork(&spent.effort(), WorkPiece::OpOfStep,
+            static_cast<double>(llvm::range_size(function.getBody().front())));
   auto main = copy->lookupSymbol<func::FuncOp>(function.getName());
   if (!makeKind(main, kind) && kind.zero == options.zero)
     return nullptr;

@@ -288,8 +288,8 @@ FailureOr<PlanResult> StepPlanner::write(Variant &variant, Attempt &best,
 
 void StepPlanner::reject(int64_t laidOutBytes) {
   mlir::func::FuncOp step = function;
-  count(&spent.effort(), WorkPiece::OpLaidOut,
-        static_cast<double>(llvm::range_size(step.getBody().front())));
+  countWork(&spent.effort(), WorkPiece::OpLaidOut,
+            static_cast<double>(llvm::range_size(step.getBody().front())));
   if (minLaidOutBytes == std::numeric_limits<int64_t>::max())
     firstRejection = unmodified().elapsed();
   noteLaidOut(laidOutBytes, writtenName);

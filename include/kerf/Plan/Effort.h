@@ -39,7 +39,7 @@ private:
 };
 
 /// Where nobody asks what was done, `effort` is null.
-inline void count(Effort *effort, WorkPiece piece, double count = 1) {
+inline void countWork(Effort *effort, WorkPiece piece, double count = 1) {
   if (effort)
     effort->add(piece, count);
 }

@@ -89,8 +89,9 @@ void Graph::build(llvm::function_ref<bool()> isOver) {
     if (unfinished || !error.empty())
       return;
   }
-  count(effort, WorkPiece::OpOfStage,
-        0.5 * static_cast<double>(problem.nodes.size() + problem.edges.size()));
+  countWork(
+      effort, WorkPiece::OpOfStage,
+      0.5 * static_cast<double>(problem.nodes.size() + problem.edges.size()));
   addMemory();
   addEstimate();
   if (options.objective == Objective::Volume)
@@ -270,8 +271,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
-  count(effort, WorkPiece::Choice,
-        static_cast<double>(choices->strategies.size() + 1));
+  countWork(effort, WorkPiece::Choice,
+            static_cast<double>(choices->strategies.size() + 1));
   const OpChoices *result = own(std::move(choices), op);
   bucket.push_back({op, rule, result});
   return result;
@@ -279,8 +280,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
 
 MinTotals Graph::minTotals() {
   MinTotals sums;
-  count(effort, WorkPiece::OpOfStage,
-        static_cast<double>(llvm::range_size(function.getBody().front())));
+  countWork(effort, WorkPiece::OpOfStage,
+            static_cast<double>(llvm::range_size(function.getBody().front())));
   for (Operation &op : function.getBody().front()) {
     if (isTerminator(&op) || isa<dist::AssignOp, dist::AccumulateOp>(op) ||
         isTransferCast(&op))
@@ -381,7 +382,8 @@ void Graph::connect(const ValueNode &from, const ValueNode &to, Value value,
   if (isNew) {
     CostTable table =
         CostTable::zeros(from.layouts->size() * to.layouts->size());
-    count(effort, WorkPiece::Entry, 100 * static_cast<double>(table.size()));
+    countWork(effort, WorkPiece::Entry,
+              100 * static_cast<double>(table.size()));
     size_t entry = 0;
     for (LayoutId source : *from.layouts)
       for (LayoutId target : *to.layouts) {

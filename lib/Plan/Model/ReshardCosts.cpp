@@ -51,7 +51,7 @@ double ReshardCosts::secondsOf(const dist::ReshardStep &step, bool isGradient) {
 MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                                RankedTensorType type, bool isGradient) {
   MoveCost result;
-  count(effort, WorkPiece::Move);
+  countWork(effort, WorkPiece::Move);
   std::optional<dist::Reshard> reshard =
       ways.find(layouts[from], layouts[to], type.getShape(), elementBytes(type),
                 candidate.mesh);

@@ -197,7 +197,7 @@ std::vector<uint32_t> Landscape::region(uint32_t seed, size_t size,
           nodes.push_back(other);
         }
   }
-  count(effort, WorkPiece::Pair, 4 * static_cast<double>(nodes.size()));
+  countWork(effort, WorkPiece::Pair, 4 * static_cast<double>(nodes.size()));
   std::vector<std::set<uint32_t>> graph(nodes.size());
   std::vector<double> sizes;
   for (uint32_t node : nodes) {
@@ -256,7 +256,7 @@ Problem Landscape::extract(const std::vector<uint32_t> &region,
   for (uint32_t index : edges) {
     const Problem::Edge &edge = problem.edges[index];
     const CostTable &table = problem.tables[edge.table];
-    count(effort, WorkPiece::Entry, static_cast<double>(table.size()));
+    countWork(effort, WorkPiece::Entry, static_cast<double>(table.size()));
     // Walk the axes of the region's nodes in order; the other nodes keep their
     // current choice.
     llvm::SmallVector<uint32_t, 3> free;
@@ -334,8 +334,8 @@ void Landscape::addFixedLoad(Problem &sub,
     if (!resource.limit)
       continue;
     uint32_t id = sub.addResource(resource.name, resource.limit);
-    count(effort, WorkPiece::Visit,
-          static_cast<double>(loads[r].size() + region.size()));
+    countWork(effort, WorkPiece::Visit,
+              static_cast<double>(loads[r].size() + region.size()));
     // The current load of the region itself, as differences along the segments.
     std::vector<size_t> marks;
     std::vector<std::pair<size_t, Sum>> changes;

@@ -72,7 +72,7 @@ template <typename V> struct Model {
   Effort *effort;
 
   void count(WorkPiece piece, double times) const {
-    plan::count(effort, piece, times);
+    countWork(effort, piece, times);
   }
   /// So many entries of tables.
   void countEntries(size_t entries) const {

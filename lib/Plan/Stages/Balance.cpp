@@ -118,6 +118,7 @@ Cutter::balance(std::vector<size_t> cuts) const {
     if (!helped || work <= 0)
       step /= 2;
   }
-  count(request.effort, WorkPiece::Visit, static_cast<double>(kMaxWork - work));
+  countWork(request.effort, WorkPiece::Visit,
+            static_cast<double>(kMaxWork - work));
   return {std::move(cuts), best};
 }

@@ -10,8 +10,9 @@ using namespace kerf::plan::cutter;
 
 void Cutter::fillIn(const std::vector<size_t> &cuts) {
   size_t p = candidate.stages;
-  count(request.effort, WorkPiece::OpOfStage,
-        2 * static_cast<double>(llvm::range_size(function.getBody().front())));
+  countWork(
+      request.effort, WorkPiece::OpOfStage,
+      2 * static_cast<double>(llvm::range_size(function.getBody().front())));
   std::vector<Load> loads(places);
   for (size_t place = 0; place < places; ++place)
     for (size_t i = cuts[place]; i < cuts[place + 1]; ++i) {
@@ -159,8 +160,9 @@ void Cutter::addMemory() {
     return found == plan.placeOf.end() ? candidate.stages - 1 : found->second;
   };
   map.placeOf = placeOf;
-  count(request.effort, WorkPiece::OpOfStage,
-        static_cast<double>(candidate.stages + 1) *
-            static_cast<double>(llvm::range_size(function.getBody().front())));
+  countWork(
+      request.effort, WorkPiece::OpOfStage,
+      static_cast<double>(candidate.stages + 1) *
+          static_cast<double>(llvm::range_size(function.getBody().front())));
   plan.memory = stageMemory(graph, solution, function, map);
 }

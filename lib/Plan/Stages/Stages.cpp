@@ -81,8 +81,9 @@ void Cutter::forEachPass(
 }
 
 void Cutter::collect() {
-  count(request.effort, WorkPiece::OpOfStage,
-        3 * static_cast<double>(llvm::range_size(function.getBody().front())));
+  countWork(
+      request.effort, WorkPiece::OpOfStage,
+      3 * static_cast<double>(llvm::range_size(function.getBody().front())));
   makeGroups();
   // Added up in program order, since sums of doubles depend on the order.
   for (ColocationGroup &group : groups)
@@ -259,7 +260,7 @@ std::vector<size_t> Cutter::placeCuts(bool isLimited) {
     for (size_t k = 1; k <= std::min(p, i); ++k) {
       double held = heldAt[k - 1];
       int64_t peak = 0; // of what a group makes
-      count(request.effort, WorkPiece::Entry, 4 * static_cast<double>(i));
+      countWork(request.effort, WorkPiece::Entry, 4 * static_cast<double>(i));
       for (size_t j = i; j-- > k - 1;) {
         if (!mayBeIn(groups[j], k - 1))
           break; // nor in a longer stage
