@@ -27,23 +27,19 @@ struct Flag {
   throw Error(KERF_INVALID_ARGUMENT, message);
 }
 
+bool namesArrays(const std::string &text) {
+  return endsWith(text, ".npy") || endsWith(text, ".npz") ||
+         endsWith(text, ".pt") || endsWith(text, ".pth");
+}
+
 Flag parseFlag(const std::string &text) {
   if (text.size() > 1 && text[0] == '@')
     return {"", text.substr(1), ""};
   if (size_t at = text.find("=@"); at != std::string::npos) {
-    std::string file = text.substr(at + 2);
-    size_t next = file.find("=@"),
-           comma = next == std::string::npos ? next : file.rfind(',', next);
-    if (comma != std::string::npos && ::access(file.c_str(), F_OK) != 0)
-      wrong(cat("option input '", text,
-                "': each input has its own, as in option input ",
-                text.substr(0, at), "=@", file.substr(0, comma),
-                " option input ", file.substr(comma + 1)));
-    return {text.substr(0, at), file, ""};
+    return {text.substr(0, at), text.substr(at + 2), ""};
   }
   size_t equals = text.find('=');
-  if (endsWith(text, ".npy") || endsWith(text, ".npz") ||
-      endsWith(text, ".pt") || endsWith(text, ".pth")) {
+  if (namesArrays(text)) {
     if (equals != std::string::npos && ::access(text.c_str(), F_OK) != 0)
       wrong(cat(text, ": no such file; a file by an input's name has an @: ",
                 "option input ", text.substr(0, equals), "=@",
@@ -59,6 +55,37 @@ Flag parseFlag(const std::string &text) {
               "': expected NAME=@FILE.npy, NAME=NUMBER, FILE.npy or "
               "@FILE.npz"));
   return {text.substr(0, equals), "", text.substr(equals + 1)};
+}
+
+/// Whether a text gives an input, so that another may follow its comma.
+bool isWhole(const std::string &text) {
+  return text[0] == '@' || text.find('=') != std::string::npos ||
+         namesArrays(text);
+}
+
+/// Whether a further input begins there: @FILE or NAME=.
+bool beginsInput(const std::string &text, size_t at) {
+  size_t stop = text.find_first_of(",=", at);
+  return text[at] == '@' ||
+         (stop != std::string::npos && stop > at && text[stop] == '=');
+}
+
+/// How long the first of the inputs in `text` is. A name of a file may have
+/// commas, so the longest file that is there is taken.
+size_t firstInput(const std::string &text) {
+  std::vector<size_t> ends;
+  for (size_t at = text.find(','); at != std::string::npos;
+       at = text.find(',', at + 1))
+    if (isWhole(text.substr(0, at)) && beginsInput(text, at + 1))
+      ends.push_back(at);
+  ends.push_back(text.size());
+  size_t name = text.find("=@");
+  size_t begin = text[0] == '@' ? 1 : name < ends.front() ? name + 2 : 0;
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end)
+    if (*end > begin &&
+        ::access(text.substr(begin, *end - begin).c_str(), F_OK) == 0)
+      return *end;
+  return ends.front();
 }
 
 std::string quotedList(const std::vector<DataArray> &arrays) {
@@ -351,6 +378,20 @@ void fillNumber(double value, HostTensor &tensor) {
   }
 }
 } // namespace
+
+std::vector<std::string>
+kerf::rt::eachInput(const std::vector<std::string> &flags) {
+  std::vector<std::string> inputs;
+  for (std::string rest : flags)
+    while (true) {
+      size_t length = firstInput(rest);
+      inputs.push_back(rest.substr(0, length));
+      if (length == rest.size())
+        break;
+      rest = rest.substr(length + 1);
+    }
+  return inputs;
+}
 
 bool kerf::rt::matchInputs(const std::vector<std::string> &flags,
                            const std::vector<InputSpec> &inputs,

@@ -82,6 +82,17 @@ np.savez(OUT / "two.npz", table=table, ids=ids, bias=bias)
 np.savez(OUT / "near.npz", table=table, ids_=ids, bias=bias)
 np.savez(OUT / "far.npz", table=table, tokens=ids, bias=bias)
 runs("ids of 32 bits", [TWO, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias)
+# Several in one flag, as --dim takes them; a file that is there keeps the commas of its name.
+npy("ids.npy", ids), npy("table.npy", table)
+npy("ids,bias=2.npy", ids[::-1])
+for name, flags, expected in (
+        ("a file and a number", [f"--input=table=@{OUT / 'table.npy'},ids=@{OUT / 'ids.npy'},bias=1"], table[ids] + bias),
+        ("numbers first", [f"--input=ids=4,bias=1,table=@{OUT / 'table.npy'}", "--dim=batch=2"], table[[4, 4]] + bias),
+        ("an archive behind", [f"--input=bias=3,@{OUT / 'rows.npz'}"], table[ids] + 3),
+        ("an archive first", [f"--input=@{OUT / 'rows.npz'},bias=3"], table[ids] + 3),
+        ("a comma in a name", [f"--input=ids=@{OUT / 'ids,bias=2.npy'},bias=1", f"--input=table=@{OUT / 'table.npy'}"], table[ids[::-1]] + bias)):
+    np.savez(OUT / "rows.npz", table=table, ids=ids)
+    runs(name, [TWO, *flags], "y", expected)
 runs("half random", [TWO, f"--input=table=@{npy('table.npy', table)}", f"--input=ids=@{npy('ids.npy', ids)}",
                      "--random-inputs"])
 result = kerf("run", TWO, f"--input=@{OUT / 'two.npz'}", "--repeat=4")
@@ -115,6 +126,7 @@ compiled = kerf("compile", TWO, "--dim=words=5,batch=2", "-o", package)
 checks.expect("compiles", compiled.returncode == 0, compiled.stderr)
 for tool in ("kerf", "kerf-run"):
     runs(f"package by {tool}", [package, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias, tool=tool)
+    runs(f"package by {tool}, commas", [package, f"--input=bias=2,ids=@{OUT / 'ids.npy'},table=@{OUT / 'table.npy'}"], "y", table[ids] + 2, tool=tool)
 
 # Files bind sizes beside --state, too, and the state is no input.
 CELL = graph("cell", [helper.make_node("Add", ["x", "h_in"], ["h_out"])],
@@ -179,6 +191,8 @@ for tool, model in (("kerf run", ["run", package]), ("kerf-run", [package]), ("k
     wrong("twice", [f"--input=@{OUT / 'two.npz'}", "--input=bias=1"], r'input "bias" is given twice')
     wrong("neither", ["--input=table"], r"--input 'table': expected NAME=@FILE.npy")
     wrong("no file", ["--input=ids=@absent.npy"], "absent.npy: cannot open")
+    wrong("no file of several", ["--input=ids=@absent.npy,bias=1"], "absent.npy: cannot open")
+    wrong("misspelt behind a comma", [f"--input=ids=@{OUT / 'ids.npy'},bais=1"], r'no input "bais", did you mean "bias"\?')
     wrong("no @", ["--input=ids=absent.npy"], "no such file; .*: --input ids=@absent.npy")
     for number in ("1.5", "1e30", "nan", "9007199254740993"):
         wrong(f"no integer {number}", [f"--input=ids={number}"], f"input \"ids\": '{number}' is not a number of type i64")

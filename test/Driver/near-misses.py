@@ -43,7 +43,7 @@ for flags, meant in ((["--dim", "batch", "8"], "--dim=batch=8"), (["--dim=batch"
     expect_error(checks, f"a blank: {flags}", ["run", MLP, *flags], 2, [re.escape(f": name and value have '=' between them, as in {meant}\n")])
 
 for words, meant in ((["run", MLP, "x=@x.npy"], "unknown argument x=@x.npy: inputs follow a flag, as in --input=x=@x.npy\n"),
-                     (["run", MLP, "--dim=batch=8", "--input=x=@x.npy,y=@y.npy"], "each input has its own, as in --input x=@x.npy --input y=@y.npy\n"),
+                     (["run", MLP, "--dim=batch=8", "--input=x=1,y=@y.npy"], 'no input "y", there are: x\n'),
                      (["run", MLP, "@x.npz"], "files besides the first follow a flag, as in --input=@x.npz\n"),
                      (["run", MLP, "--dim=batch=8", "--memory-limit", "80", "GiB"], "--memory-limit: number and unit stand together, as in --memory-limit=80GiB\n"),
                      (["run", MLP, "--dim=batch=8", "--memory-limit=80", "GiB"], "--memory-limit: number and unit stand together, as in --memory-limit=80GiB\n"),

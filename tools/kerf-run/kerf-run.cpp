@@ -15,6 +15,7 @@
 #include "../Validators.h"
 
 #include "kerf/Format/Schemas.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
@@ -95,7 +96,8 @@ int main(int argc, char **argv) {
       ->delimiter(',');
   app.add_option("--input,-i", options.inputs,
                  "NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only input) or "
-                 "@FILE.npz (all that it has)")
+                 "@FILE.npz (all that it has), with commas between or "
+                 "repeatable")
       ->allow_extra_args(false);
   auto *seed = app.add_option("--seed", options.seed,
                               "draw inputs that are not given, from this seed")
@@ -150,6 +152,7 @@ int main(int argc, char **argv) {
                               "\n");
     leave(2);
   }
+  options.inputs = kerf::rt::eachInput(options.inputs);
   processes |= ranks == "processes";
   options.drawsInputs |= seed->count() != 0;
   if (options.drawsInputs)

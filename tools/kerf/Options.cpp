@@ -248,9 +248,9 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
 
 void kerf::tool::addInputs(CLI::App &app, Options &o) {
   app.add_option("--input", o.inputs,
-                 "Input: NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only "
-                 "input) or @FILE.npz (all that it has); sizes of symbolic "
-                 "dimensions follow")
+                 "Inputs: NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only "
+                 "input) or @FILE.npz (all that it has), with commas between "
+                 "or repeatable; sizes of symbolic dimensions follow")
       ->group("Running");
 }
 

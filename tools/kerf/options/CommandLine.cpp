@@ -24,6 +24,7 @@
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Cost/Machine.h"
 #include "kerf/Format/Schemas.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/versions.h"
 
@@ -442,6 +443,7 @@ void CommandLine::takeFlags() {
 /// Reads the flags, runs the command, and says whether its output was written.
 int CommandLine::perform(int argc, const char *const *argv) {
   parse(app, argc, argv);
+  options.inputs = rt::eachInput(options.inputs);
   if ((command == run || command == generate) && isPackage(options.model))
     refuseForPackage(*app.get_subcommands().front(), options, command == run);
   if (command == run || command == generate || command == train)

@@ -43,6 +43,10 @@ struct GivenInput {
   std::shared_ptr<const void> owner;
 };
 
+/// "x=@x.npy,mask=1" as two flags, and every other as it is. A comma that a
+/// file has in its name is left there.
+std::vector<std::string> eachInput(const std::vector<std::string> &flags);
+
 /// What `flags` give to each of `inputs`. `program` stands in front of messages
 /// about names. False and `error` where a flag, a name, a type, a rank or a
 /// size is wrong; types must hold every value of the file's.
