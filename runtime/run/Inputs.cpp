@@ -220,9 +220,18 @@ bool holds(kerf_dtype_t dtype, const std::string &text, double number) {
   return number >= (isSigned ? -limit : 0) && number < limit;
 }
 
-GivenInput numberOf(const std::string &text, const InputSpec &input) {
+GivenInput numberOf(const std::string &given, const InputSpec &input) {
+  bool isBool = input.dtype == KERF_BOOL && !input.takesAny;
+  std::string text = !isBool                                ? given
+                     : given == "true" || given == "True"   ? "1"
+                     : given == "false" || given == "False" ? "0"
+                                                            : given;
   char *end = nullptr;
   double number = std::strtod(text.c_str(), &end);
+  if (isBool && (text.empty() || *end || !holds(KERF_BOOL, text, number)))
+    wrong(cat("input \"", input.name, "\": '", text,
+              "' is no value of type bool, expected true, false, 1, 0 or "
+              "@FILE.npy"));
   if (text.empty() || *end)
     wrong(cat("input \"", input.name, "\": '", text,
               "' is neither @FILE.npy nor a number"));
@@ -232,10 +241,10 @@ GivenInput numberOf(const std::string &text, const InputSpec &input) {
   if (!input.takesAny && !holds(input.dtype, text, number))
     wrong(cat("input \"", input.name, "\": '", text,
               "' is not a number of type ", kerf_dtype_name(input.dtype)));
-  GivenInput given;
-  given.number = number;
-  given.dtype = input.dtype;
-  return given;
+  GivenInput result;
+  result.number = number;
+  result.dtype = input.dtype;
+  return result;
 }
 
 class Matcher {

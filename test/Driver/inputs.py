@@ -205,12 +205,21 @@ refused("two sizes", [TWO, f"--input=ids=@{OUT / 'ids.npy'}", f"--input=bias=@{O
 refused("not the dim", [TWO, "--dim=batch=4", f"--input=ids=@{OUT / 'ids.npy'}", "--seed=1"],
         r'ids.npy: dimension "batch" of input "ids" is 2, by --dim it is 4')
 # Integers of few bits, and bools.
-for kind, name, bad in ((TensorProto.UINT8, "u8", ("256", "-1")), (TensorProto.INT8, "i8", ("128",)), (TensorProto.BOOL, "bool", ("2",))):
+for kind, name, bad in ((TensorProto.UINT8, "u8", ("256", "-1")), (TensorProto.INT8, "i8", ("128",)), (TensorProto.BOOL, "bool", ("2", "-1"))):
     narrow = graph(name, [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", kind, [3])],
                    [("y", TensorProto.FLOAT, [3])])
     for number in bad:
-        refused(f"{name} {number}", [narrow, f"--input=x={number}"], f"'{number}' is not a number of type {name}")
+        said = "no value of type bool, expected true, false, 1, 0 or @FILE.npy\n" if name == "bool" else f"not a number of type {name}"
+        refused(f"{name} {number}", [narrow, f"--input=x={number}"], f"'{number}' is {said}")
     runs(f"{name} 1", [narrow, "--input=x=1"], "y", np.ones(3, np.float32))
+# What a boolean may be called, on the command line and where it is bound.
+for text, value in (("true", 1), ("false", 0), ("True", 1), ("False", 0)):
+    runs(f"bool {text}", [narrow, f"--input=x={text}"], "y", np.full(3, value, np.float32))
+    runs(f"bool bound {text}", [narrow, f"--constant=x={text},1,{text}"], "y", np.array([value, 1, value], np.float32))
+for text in ("yes", "TRUE", "", "0.5"):
+    refused(f"bool '{text}'", [narrow, f"--input=x={text}"], f"'{text}' is no value of type bool, expected true, false, 1, 0 or @FILE.npy\n")
+refused("bool bound yes", [narrow, "--constant=x=yes,1,1"], '"yes" is no integer; expected @FILE.npy or true, false, 1 or 0, of type i1')
+refused("no bool", [narrow.with_name("u8.onnx"), "--input=x=true"], "'true' is neither @FILE.npy nor a number")
 # A row that is not there: the lookup's own node, also where a kernel does more, and the model's name, not a temporary one.
 ROWS = graph("rows", [helper.make_node("Gather", ["table", "ids"], ["rows"], "look", axis=0),
                       helper.make_node("Add", ["rows", "bias"], ["sum"], "add"), helper.make_node("Exp", ["sum"], ["y"], "last")],

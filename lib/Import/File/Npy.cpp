@@ -140,6 +140,11 @@ DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
   SmallVector<Attribute> values;
   for (StringRef part : parts) {
     part = part.trim();
+    if (element.isInteger(1))
+      part = llvm::StringSwitch<StringRef>(part)
+                 .Cases({"true", "True"}, "1")
+                 .Cases({"false", "False"}, "0")
+                 .Default(part);
     int64_t integer;
     double real;
     if (auto type = dyn_cast<FloatType>(element);
@@ -161,7 +166,9 @@ DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
     } else {
       error = "\"" + part.str() + "\" is no " +
               (isa<FloatType>(element) ? "number" : "integer") +
-              "; expected @FILE.npy or numbers of type " +
+              "; expected @FILE.npy or " +
+              (element.isInteger(1) ? "true, false, 1 or 0, of type "
+                                    : "numbers of type ") +
               describeType(element);
       return {};
     }

@@ -2,10 +2,10 @@
 //
 // A flag is NAME=@FILE.npy, NAME=@FILE.npz (its array of that name),
 // NAME=NUMBER, FILE.npy for the only input there is, or @FILE.npz for all whose
-// names it has. Whoever knows the inputs, a package or a model that is not
-// compiled yet, asks here which of them are given and whether they fit; sizes
-// that are open take any. Messages are one line and say inputs, files and sizes
-// as the user does.
+// names it has; of a boolean input the number is true or false as well. Whoever
+// knows the inputs, a package or a model that is not compiled yet, asks here
+// which of them are given and whether they fit; sizes that are open take any.
+// Messages are one line and say inputs, files and sizes as the user does.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_INPUTS_H
