@@ -57,7 +57,8 @@ expect_error(checks, "over a package with another's file", ["compile", mlp, "--d
 
 
 def compiled(flag):
-    return f"{flag}: {package} is a package, which is compiled already" + (", for 2 ranks" if flag in ("--devices", "--mesh") else "")
+    return (f"{flag}: {package} is a package, which is compiled already" + (", for 2 ranks" if re.search("--devices|--mesh", flag) else "") +
+            (": leave it out, or give it to kerf compile" if " " not in flag else ": leave them out, or give them to kerf compile"))
 
 
 for flag in ("--devices=cpu:4", "--mesh=tp=2", "--machine=h100-8", "--dump-dir=x", "--precision=bf16", "--target-cpu=x86-64"):
@@ -70,7 +71,12 @@ for flag in sorted(compiles):
     for arguments in ([package, f"{flag}=4"], [f"{flag}=4", package, "--seed=1"]):
         expect_error(checks, f"kerf-run and {flag}", arguments, 2, [f"error: {compiled(flag)}\n"], tool="kerf-run")
 expect_error(checks, "kerf-run, a flag and its value", ["--devices", "cpu:4", package], 2,
-             ["error: --devices: a package is compiled already\n"], tool="kerf-run")
+             ["error: --devices: a package is compiled already: leave it out, or give it to kerf compile\n"], tool="kerf-run")
+# All that are given are named, whichever comes first.
+for given, names in ((["--devices=cpu:2", "--mesh=dp=2"], "--devices and --mesh"), (["--devices=cpu:0-1", "--mesh=dp=2"], "--devices and --mesh"),
+                     (["--devices=2", "--machine=h100-8", "--mesh=x=2", "--seed=1"], "--devices, --machine and --mesh")):
+    expect_error(checks, f"package and {given}", ["run", package, *given], 2, [f"error: {compiled(names)}\n"])
+    expect_error(checks, f"package by kerf-run and {given}", [package, *given], 2, [f"error: {compiled(names)}\n"], tool="kerf-run")
 expect_error(checks, "package and --dim", ["run", package, "--dim=batch=4"], 2, ['--dim: no open dimension "batch", the package has one size: "x" is 8x32'])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)
 expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-after=plan"], 2, ["--stop-after"])

@@ -57,24 +57,26 @@ static bool isOfCompilation(const std::string &flag) {
   return all.find(" " + flag + " ") != std::string::npos;
 }
 
-/// What is wrong with the command line; a flag of compilation is refused as
-/// `kerf run` refuses it for a package.
+/// What is wrong with the command line; flags of compilation are refused as
+/// `kerf run` refuses them for a package.
 static std::string whatIsWrong(const CLI::App &app, const std::string &package,
                                const CLI::ParseError &error, int argc,
                                const char *const *argv) {
-  std::vector<std::string> unknown = app.remaining();
-  std::string flag = unknown.empty()
-                         ? ""
-                         : unknown.front().substr(0, unknown.front().find('='));
-  if (!isOfCompilation(flag))
+  std::vector<std::string> unknown = app.remaining(), flags;
+  for (const std::string &text : unknown) {
+    std::string flag = text.substr(0, text.find('='));
+    if (isOfCompilation(flag) &&
+        std::count(flags.begin(), flags.end(), flag) == 0)
+      flags.push_back(flag);
+    if (flags.empty()) // what comes first is of none
+      return kerf::tool::describeParseError(app, error, argc, argv);
+  }
+  if (flags.empty())
     return kerf::tool::describeParseError(app, error, argc, argv);
   // Of "--devices cpu:4 out.kerf" the value was taken for the package.
   std::error_code ignored;
   bool isThere = std::filesystem::is_directory(package, ignored);
-  return flag + ": " +
-         (isThere ? package + " is a package, which" : "a package") +
-         " is compiled already" +
-         (isThere ? kerf::tool::forRanks(flag, package) : "");
+  return kerf::tool::compiledAlready(flags, isThere ? package : "");
 }
 
 int main(int argc, char **argv) {

@@ -66,6 +66,7 @@ static std::string versionText() {
 /// Options of compilation have no effect on a package: they are refused.
 static void refuseForPackage(const CLI::App &command, const Options &options,
                              bool isRun) {
+  std::vector<std::string> refused;
   for (const CLI::Option *option : command.get_options()) {
     const std::string &group = option->get_group();
     bool isForPackages = option->get_name() == "--seed" ||
@@ -73,12 +74,10 @@ static void refuseForPackage(const CLI::App &command, const Options &options,
     if (option->count() > 0 && !isForPackages &&
         (group == "Model" || group == "Planning" ||
          group == "Code generation" || group == "Inspection"))
-      throw Failure{kUsage,
-                    option->get_name() + ": " + options.model +
-                        " is a package, which is compiled already" +
-                        forRanks(option->get_name(), options.model),
-                    {}};
+      refused.push_back(option->get_name());
   }
+  if (!refused.empty())
+    throw Failure{kUsage, compiledAlready(refused, options.model), {}};
 }
 
 /// The flags that make the plan, for who asks `kerf plan` for it again.
