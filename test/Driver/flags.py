@@ -228,8 +228,17 @@ def planned(*flags):
     return json.loads(result.stdout)["devices"] if result.returncode == 0 else result.stderr
 (out / "machine.json").write_text(json.dumps(dict(json.loads(kerf("plan", mlp, "--dim=batch=8", "--machine=h100-4", "--json").stdout)["machine"], devices_per_node=3)))
 for flags, count in ((["--machine=h100-4"], 4), (["--machine=a100-80gb-4x2"], 8), (["--machine=l40s-1"], 1), (["--machine=cpu"], 1),
-                     (["--machine=h100-4", "--devices=2"], 2), ([f"--machine={out / 'machine.json'}"], 3), (["--devices=2"], 2), ([], 1)):
+                     (["--machine=h100-4", "--devices=2"], 2), ([f"--machine={out / 'machine.json'}"], 3), (["--devices=2"], 2), ([], 1),
+                     # And so has a mesh, if no flag says how many there are.
+                     (["--mesh=dp=2,tp=2"], 4), (["--mesh=dp=2,tp=2", "--machine=cpu"], 4), (["--mesh=dp=2", "--devices=4"], 4),
+                     (["--mesh=dp=2,tp=2", "--machine=h100-8"], 8), (["--mesh=dp=1"], 1)):
     checks.expect(f"devices of {flags}", planned(*flags) == count, planned(*flags))
+result = kerf("run", mlp, "--dim=batch=8", "--seed=1", "--mesh=dp=2", "--stats", out / "mesh.json")
+checks.expect("a mesh says how many ranks run", result.returncode == 0 and "note: runs on 2 ranks of this CPU as dp=2; " in result.stderr and
+              json.loads((out / "mesh.json").read_text())["mesh"] == {"dp": 2}, result.stderr)
+one = ["plan", models.parent / "training/mlp/model.onnx", "--train", "--dim=batch=8", "--loss=cross_entropy(logits,labels)", "--schedule=gpipe"]
+checks.expect("a schedule of a mesh", kerf(*one, "--mesh=pp=2").returncode == 0)
+expect_error(checks, "a schedule of a mesh without stages", [*one, "--mesh=dp=2"], 2, ["--schedule is of a pipeline, and --mesh=dp=2 has one stage"])
 # One GPU by its number is no number of GPUs, and a program for the CPU none for GPUs.
 for arguments, said in ((["plan", "--devices=cuda:4"], "--devices=cuda:4 is one GPU, the one of number 4; cuda:0-3 are 4"), (["plan", "--devices=cuda:0-3"], ""),
                         (["plan", "--devices=cuda:0"], ""), (["plan", "--devices=8", "--machine=h100-8"], ""),

@@ -84,8 +84,8 @@ void kerf::tool::addPrompt(CLI::App &app, Options &o) {
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
   app.add_option("--devices", o.devices,
-                 "Devices: 8, cpu:4 or cuda:0-3 (default: those of --plan or "
-                 "--machine, else 1)")
+                 "Devices: 8, cpu:4 or cuda:0-3 (default: those of --plan, "
+                 "--machine or --mesh, else 1)")
       ->each([&o](const std::string &) { o.devicesGiven = true; })
       ->group(group);
   app.add_option("--machine", o.machine,

@@ -205,6 +205,22 @@ static void takeMachine(Options &o) {
   o.devicesGiven = o.devicesOfMachine = true;
 }
 
+void kerf::tool::takeMesh(Options &o) {
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  if (o.devicesGiven || !(o.machine.empty() || o.machine == "cpu") ||
+      o.mesh.empty() || !o.planFile.empty() ||
+      !plan::parseMeshText(o.mesh, mesh).empty())
+    return; // what is wrong is said where the mesh is used
+  constexpr int64_t kMost = 65536; // as of --devices
+  int64_t product = 1;
+  for (const auto &[name, size] : mesh) {
+    if (size < 1 || size > kMost / product)
+      return;
+    product *= size;
+  }
+  o.devices = std::to_string(product);
+}
+
 void kerf::tool::noteOtherMachine(const Options &o, bool makesProgram) {
   bool isAsked = llvm::StringRef(o.devices).starts_with("cpu");
   if (o.quiet || o.machine.empty() || !(isAsked || makesProgram) ||
@@ -241,8 +257,10 @@ void kerf::tool::noteOneGpu(const Options &o) {
 }
 
 void kerf::tool::takeDevices(Options &o) {
-  if (o.planFile.empty())
-    return takeMachine(o);
+  if (o.planFile.empty()) {
+    takeMachine(o);
+    return takeMesh(o);
+  }
   const llvm::json::Value plan = o.from.empty() ? readPlan(o) : readPlanOfIR(o);
   const llvm::json::Object *root = plan.getAsObject();
   const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;

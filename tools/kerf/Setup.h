@@ -19,9 +19,12 @@ CompilationOptions compilationOptions(const Options &options);
 /// that phase, or if the model is IR without --from.
 void takeResumption(Options &options);
 
-/// --devices from the plan of --plan, if the option is absent; throws if both
-/// are there and differ.
+/// --devices, if the option is absent, from the plan of --plan, --machine or
+/// --mesh; throws if a plan is for another number.
 void takeDevices(Options &options);
+
+/// As many --devices as a mesh has that no other option gives a number.
+void takeMesh(Options &options);
 
 /// Says so where --memory-limit is more than a device of --machine has.
 void noteLimit(const Options &options);

@@ -449,6 +449,7 @@ int CommandLine::perform(int argc, const char *const *argv) {
     options.planFlags = planFlagsOf(*app.get_subcommands().front(),
                                     *app.get_subcommand("plan"), options);
   options.plansAlone = command == tool::plan;
+  takeMesh(options);
   refuseIdle(options, command);
   takeSizes(options, /*takesSizes=*/command == compile);
   // In a job that is for the process that writes: see withJob().
