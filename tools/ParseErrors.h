@@ -397,6 +397,54 @@ inline std::string whatIsMissing(const CLI::App &app,
   return message;
 }
 
+/// Whether a flag of one letter was typed, alone, among others as in -vq, or
+/// with its value as in -oFILE.
+inline bool isTyped(const std::vector<const CLI::Option *> &options,
+                    const std::vector<std::string> &arguments, char letter) {
+  for (const std::string &argument : arguments)
+    for (size_t i = 1; argument[0] == '-' &&
+                       argument.compare(0, 2, "--") != 0 && i < argument.size();
+         ++i) {
+      if (argument[i] == letter)
+        return true;
+      auto isFlag = [&](const CLI::Option *each) {
+        return each->check_sname(std::string(1, argument[i])) &&
+               each->get_items_expected_max() == 0;
+      };
+      if (std::none_of(options.begin(), options.end(), isFlag))
+        break;
+    }
+  return false;
+}
+
+/// A message that names a flag which has a short and a long form by the one
+/// that was typed, if just one was.
+inline std::string asTyped(std::string message, const CLI::App &app, int argc,
+                           const char *const *argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  std::vector<const CLI::Option *> options = app.get_options();
+  for (const CLI::App *sub : app.get_subcommands())
+    for (const CLI::Option *option : sub->get_options())
+      options.push_back(option);
+  for (const CLI::Option *option : options) {
+    if (option->get_snames().empty() || option->get_lnames().empty())
+      continue;
+    std::string brief = "-" + option->get_snames().front(),
+                full = "--" + option->get_lnames().front();
+    bool isBrief = isTyped(options, arguments, brief[1]),
+         isFull = std::any_of(arguments.begin(), arguments.end(),
+                              [&](const std::string &each) {
+                                return each.substr(0, each.find('=')) == full;
+                              });
+    if (isBrief != isFull)
+      message = std::regex_replace(
+          message,
+          std::regex("(^|[^-\\w])" + (isBrief ? full : brief) + "(?![-=\\w])"),
+          "$1" + (isBrief ? brief : full));
+  }
+  return message;
+}
+
 /// One line.
 inline std::string describeParseError(const CLI::App &app,
                                       const CLI::ParseError &error, int argc,
@@ -410,7 +458,7 @@ inline std::string describeParseError(const CLI::App &app,
   for (char &c : message)
     if (c == '\n')
       c = ' ';
-  return whatIsMissing(app, inOwnWords(message));
+  return asTyped(whatIsMissing(app, inOwnWords(message)), app, argc, argv);
 }
 
 } // namespace kerf::tool

@@ -105,6 +105,24 @@ for arguments, unknown, meant in (
         (["--mesh", "dp=2", "tp=2"], "tp=2", "values of --mesh have commas between them, as in --mesh=dp=2,tp=2")):
     expect_error(checks, f"a space in {arguments}", ["run", mlp, *arguments], 2, [re.escape(f"unknown argument {unknown}: {meant}\n")])
 expect_error(checks, "a space in a loss", ["train", mlp, "--loss", "cross_entropy(a,b)", "ignore_index=0"], 2, ["a loss's name is behind a comma"])
+# Of a flag that has two forms the one that was typed is named.
+for arguments, said in (
+        (["train", mlp, "-o", "x.onnx", "--no-output", "--data=x.npz"], "-o excludes --no-output\n"),
+        (["train", mlp, "-ox.onnx", "--no-output", "--data=x.npz"], "-o excludes --no-output\n"),
+        (["train", mlp, "--output=x.onnx", "--no-output", "--data=x.npz"], "--output excludes --no-output\n"),
+        (["plan", mlp, "-q", "-v"], "-q excludes -v\n"), (["plan", mlp, "-qv"], "-q excludes -v\n"),
+        (["plan", mlp, "--quiet", "-v"], "--quiet excludes -v\n"), (["plan", mlp, "--quiet", "--verbose"], "--quiet excludes --verbose\n"),
+        (["plan", mlp, "-o"], "-o: a value is missing\n"), (["plan", mlp, "--output"], "--output: a value is missing\n"),
+        (["plan", mlp, "-o", "a.json", "-o", "b.json"], "-o is given more than once\n"),
+        (["inspect", mlp, "-q"], "-q: kerf inspect prints, and does nothing else\n"),
+        (["inspect", mlp, "--quiet"], "--quiet: kerf inspect prints, and does nothing else\n"),
+        (["compile", mlp, "--dim=batch=8", "-q"], "--output is missing, expected as -o NAME.kerf\n"),
+        (["plan", mlp, "--dim=batch=8", "-o", mlp], f"{mlp}: is given by -o and by the model\n"),
+        (["plan", mlp, "--dim=batch=8", "--output", mlp], f"{mlp}: is given by --output and by the model\n")):
+    expect_error(checks, f"as typed: {arguments[2:]}", arguments, 2, ["error: " + re.escape(said)])
+for arguments, said in ((["-q", "-v"], "-q excludes -v"), (["--quiet", "-v"], "--quiet excludes -v"), (["-i"], "-i: a value is missing"),
+                        (["--input"], "--input: a value is missing")):
+    expect_error(checks, f"kerf-run, as typed: {arguments}", [package, *arguments], 2, [f"error: {said}\n"], tool="kerf-run")
 # What is missing is said in one form.
 for command, missing in (("plan", "model is missing, expected as kerf plan model.onnx"), ("report", "document is missing, expected as kerf report plan.json")):
     expect_error(checks, f"{command} of nothing", [command], 2, [f"error: {missing}\n"])
@@ -131,7 +149,7 @@ expect_error(checks, "kerf-run, one dash", [package, "-stats=x"], 2, ["unknown a
 for tool, arguments, behind in (("kerf", ["plan", ""], "plan"), ("kerf", ["run", mlp, "--dim", ""], "--dim"), ("kerf-run", [package, ""], package)):
     expect_error(checks, f"{tool}: empty behind {behind}", arguments, 2, [f"what follows {behind} is empty: is a variable of the shell not set\\?"], tool=tool)
 for tool, first in (("kerf", ["plan", mlp, "--dim=batch=8"]), ("kerf-run", [package, "--seed=1"])):
-    expect_error(checks, f"{tool}: quiet and verbose", [*first, "-q", "-v"], 2, ["--verbose excludes --quiet|--quiet excludes --verbose"], tool=tool)
+    expect_error(checks, f"{tool}: quiet and verbose", [*first, "-q", "-v"], 2, ["-v excludes -q|-q excludes -v"], tool=tool)
 for arguments, same in ((["help"], ["--help"]), (["help", "plan"], ["plan", "--help"])):
     asked, known = kerf(*arguments), kerf(*same)
     checks.expect(f"kerf {arguments}", asked.returncode == 0 and asked.stdout == known.stdout and asked.stdout, asked)

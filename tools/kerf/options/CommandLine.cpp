@@ -487,7 +487,8 @@ int CommandLine::answer(int argc, const char *const *argv) {
     return perform(argc, argv);
   } catch (const CLI::ParseError &error) {
     return explain(error, argc, argv);
-  } catch (const Failure &failure) {
+  } catch (Failure &failure) {
+    failure.message = asTyped(spellFlags(failure.message), app, argc, argv);
     return printFailure(failure);
   } catch (const std::exception &error) {
     rt::say(stderr, "error: " + rt::printable(error.what()) + "\n");
