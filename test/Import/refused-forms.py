@@ -62,6 +62,8 @@ for flags in ([], ["--dim=batch=8"], ["--dim=batch=8", "--as-inference"]):
     checks.expect(f"a look at training form {flags}", looked.returncode == 0 and found["unsupported"] == [] and found["parameters"]["elements"] == 24
                   and ("note: the model was exported in training form, and is counted as training has it" in looked.stderr) == ("--as-inference" not in flags),
                   looked.stdout + looked.stderr)
+    quiet = kerf("inspect", OUT / "drops.onnx", "--json", "-q", *flags)
+    checks.expect(f"-q beside --json {flags}", quiet.returncode == 0 and quiet.stdout == looked.stdout and not quiet.stderr, quiet.stderr)
 # What reads across a dimension whose size is computed: the node says which, and who made it.
 ONES = numpy_helper.from_array(np.ones(6, np.float32), "ones")
 for name, last, said in (

@@ -128,7 +128,7 @@ int kerf::tool::inspect(const Options &options) {
     }
   }
   llvm::outs().flush();
-  if (isOfTraining)
+  if (isOfTraining && !options.quiet)
     rt::say(stderr, "note: the model was exported in training form, and is "
                     "counted as training has it: kerf train takes it so; to "
                     "run it, --as-inference takes it as what it is in "
