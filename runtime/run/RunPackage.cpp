@@ -300,8 +300,8 @@ void Runner::checkFiles() {
   files.reads("the package", options.package);
   for (const std::string &text : options.inputs)
     files.reads("option input", inputFile(text));
-  files.writes("option stats", options.statsFile);
-  files.writes("option trace", options.traceFile);
+  files.writes("option stats", options.statsFile, "run.json");
+  files.writes("option trace", options.traceFile, "trace.json");
   files.fills("option output-dir", options.outputDir, outputFiles());
   if (std::string wrong = files.check(); !wrong.empty())
     usage(wrong);

@@ -115,9 +115,10 @@ void UsedFiles::reads(const std::string &flag, const std::string &path) {
       uses.push_back({Kind::Input, flag, file});
 }
 
-void UsedFiles::writes(const std::string &flag, const std::string &path) {
+void UsedFiles::writes(const std::string &flag, const std::string &path,
+                       const std::string &usual) {
   if (!path.empty())
-    uses.push_back({Kind::File, flag, path});
+    uses.push_back({Kind::File, flag, path, "", "", usual});
 }
 
 void UsedFiles::replaces(const std::string &flag, const std::string &path) {
@@ -278,6 +279,11 @@ std::string UsedFiles::check() const {
       // If the command makes the folder, nothing in it can be in the way.
       if (!isToBeMade(folderOf(use.path)))
         why = whyNotMade(use.path);
+      if (!use.usual.empty() && isFolder(use.path))
+        why = "is a folder, and " + use.flag + " writes a file: " + use.flag +
+              (use.flag.size() == 2 ? " " : "=") +
+              (use.path == "/" ? "" : withoutSlashes(use.path)) + "/" +
+              use.usual;
       break;
     case Kind::Package:
       why = whyNotWritable(folderOf(use.path));

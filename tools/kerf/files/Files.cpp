@@ -156,6 +156,26 @@ static const char *kindOf(OutputKind kind) {
                                        : "";
 }
 
+/// What the file of -o may be called.
+static std::string usualOutput(const Options &o, OutputKind kind) {
+  llvm::StringRef stem = llvm::sys::path::stem(o.model);
+  return kind == OutputKind::Machine ? "machine.json"
+         : !o.stopAfter.empty()      ? o.stopAfter + ".mlir"
+         : kind == OutputKind::Plan  ? "plan.json"
+                                     : stem.str() + ".trained.onnx";
+}
+
+/// Behind why the package of -o is not made there.
+static std::string placeOfPackage(const Options &o) {
+  llvm::StringRef folder = llvm::StringRef(o.output).rtrim('/');
+  bool isFolder = llvm::sys::fs::is_directory(o.output);
+  if (isFolder && llvm::sys::fs::exists(o.output + "/manifest.json"))
+    return "";
+  std::string name = llvm::sys::path::stem(o.model).str() + ".kerf";
+  return ", and -o names the folder to be made: -o " +
+         (isFolder ? folder.str() + "/" : std::string()) + name;
+}
+
 void kerf::tool::checkFiles(const Options &o, OutputKind kind,
                             bool makesTemporary) {
   if (makesTemporary)
@@ -182,22 +202,24 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
     // A folder that has the model in it is no package either: that says more
     // than that the model is given by two flags.
     if (std::string why = whyNotReplaced(o.output); !why.empty())
-      throw Failure{kUsage, o.output + ": " + why, {}};
+      throw Failure{kUsage, o.output + ": " + why + placeOfPackage(o), {}};
     files.replaces("-o", o.output);
   } else
-    files.writes("-o", o.output);
+    files.writes("-o", o.output, usualOutput(o, kind));
   struct Output {
     const char *flag;
     const std::string &path;
     const char *kind; ///< see requireReplaceable()
+    const char *usual;
   };
-  const Output others[] = {{"--html", o.html, ""},
-                           {"--stats", o.stats, kRunReport},
-                           {"--trace", o.trace, ""},
-                           {"--log", o.log, ""},
-                           {"--save-safetensors", o.safetensors, kSafetensors}};
+  const Output others[] = {
+      {"--html", o.html, "", "report.html"},
+      {"--stats", o.stats, kRunReport, "run.json"},
+      {"--trace", o.trace, "", "trace.json"},
+      {"--log", o.log, "", "log.jsonl"},
+      {"--save-safetensors", o.safetensors, kSafetensors, "model.safetensors"}};
   for (const Output &output : others)
-    files.writes(output.flag, output.path);
+    files.writes(output.flag, output.path, output.usual);
   files.fills("--output-dir", o.outputDir, outputs);
   files.fills("--dump-dir", o.dumpDir, dumpNames(o.train));
   files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"});

@@ -23,8 +23,10 @@ public:
   /// its name in messages. Empty paths are ignored, here and below; a missing
   /// file is reported by its reader.
   void reads(const std::string &flag, const std::string &path);
-  /// A file that is made or replaced.
-  void writes(const std::string &flag, const std::string &path);
+  /// A file that is made or replaced. `usual` is what it may be called, for who
+  /// gives a folder.
+  void writes(const std::string &flag, const std::string &path,
+              const std::string &usual = "");
   /// A package: a folder that is made or replaced as a whole.
   void replaces(const std::string &flag, const std::string &path);
   /// A folder that is made where it is missing, in one that exists, and files
@@ -47,7 +49,7 @@ private:
   struct Use {
     Kind kind;
     std::string flag, path;
-    std::string prefix = {}, ending = {};
+    std::string prefix = {}, ending = {}, usual = {};
   };
   struct Placed;
   static bool collide(const Placed &output, const Placed &other);
