@@ -27,7 +27,8 @@ uint64_t kerf::rt::fingerprint(const Samples &samples) {
   return hash;
 }
 
-/// A label that is the token at `place` of a flat file.
+/// The token at `place` of a flat file, which is one of its labels or the first
+/// of all.
 static std::string tokenText(const Samples &samples, int64_t token,
                              int64_t place, int64_t classes,
                              const std::string &path) {
@@ -35,6 +36,7 @@ static std::string tokenText(const Samples &samples, int64_t token,
   std::string byte = isPrintable ? cat(" (byte '", char(token), "')") : "";
   std::string kind = path.substr(path.rfind('.'));
   return cat(path, ": token ", token, byte, " at position ", place,
+             place == 0 ? ", the first of all," : " (from 0)",
              " is outside of the model's ", classes, " tokens, 0 to ",
              classes - 1,
              samples.isBytes ? cat("; a ", kind, " file is read as bytes")
@@ -52,6 +54,20 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
     std::vector<char> stored(static_cast<size_t>(column.sampleBytes()));
     std::vector<int64_t> labels(static_cast<size_t>(column.elements));
     bool anyCounts = false;
+    auto isWrong = [&](int64_t label) {
+      return (label < 0 || label >= loss.classes) &&
+             !(loss.ignores && label == loss.ignoreIndex);
+    };
+    if (samples.isTokens && samples.count > 0) { // no label, but a token
+      int64_t first = 0;
+      const char *token = column.data - column.strideBytes / column.elements;
+      std::vector<char> one(static_cast<size_t>(dtypeSize(column.dtype)));
+      column.convert(token, one.data(), 1);
+      widen(one.data(), reinterpret_cast<char *>(&first), 1);
+      if (isWrong(first))
+        throw Error(KERF_INVALID_ARGUMENT,
+                    tokenText(samples, first, 0, loss.classes, path));
+    }
     for (int64_t i = 0; i < samples.count; ++i) {
       column.read(i, stored.data());
       widen(stored.data(), reinterpret_cast<char *>(labels.data()),
@@ -59,8 +75,7 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
       for (size_t at = 0; at < labels.size(); ++at) {
         int64_t label = labels[at];
         anyCounts |= !loss.ignores || label != loss.ignoreIndex;
-        if ((label < 0 || label >= loss.classes) &&
-            !(loss.ignores && label == loss.ignoreIndex)) {
+        if (isWrong(label)) {
           // The first label is the second token.
           if (samples.isTokens)
             throw Error(KERF_INVALID_ARGUMENT,

@@ -191,9 +191,15 @@ for ranks in ([], ["--devices=cpu:2", "--mesh=dp=2"]):
 # Flat tokens are their own labels: which token of the file is beyond the vocabulary.
 np.save(OUT / "fine.npy", np.full(100, 5))
 np.save(OUT / "flat.npy", np.where(np.arange(100) == 37, 9999, 5))
+np.save(OUT / "first.npy", np.where(np.arange(100) == 0, 9999, 5))
+np.save(OUT / "last.npy", np.where(np.arange(97) == 96, -7, 5))
 (OUT / "text.txt").write_text("\x01ello, world" * 9)
-for name, said in (("flat.npy", r"flat\.npy: token 9999 at position 37 is outside of the model's 64 tokens, 0 to 63$"),
-                   ("text.txt", r"text\.txt: token 101 \(byte 'e'\) at position 1 is outside of the model's 64 tokens, 0 to 63; a \.txt file is read as bytes$")):
+(OUT / "bytes.txt").write_text("hello, world" * 9)
+tokens, as_bytes = "is outside of the model's 64 tokens, 0 to 63", r"; a \.txt file is read as bytes$"
+for name, said in (("flat.npy", rf"flat\.npy: token 9999 at position 37 \(from 0\) {tokens}$"), ("last.npy", rf"last\.npy: token -7 at position 96 \(from 0\) {tokens}$"),
+                   ("first.npy", rf"first\.npy: token 9999 at position 0, the first of all, {tokens}$"),
+                   ("text.txt", rf"text\.txt: token 101 \(byte 'e'\) at position 1 \(from 0\) {tokens}{as_bytes}"),
+                   ("bytes.txt", rf"bytes\.txt: token 104 \(byte 'h'\) at position 0, the first of all, {tokens}{as_bytes}")):
     for kind in ("data", "eval-data"):
         expect_error(checks, f"{kind}, {name}", ["train", GPT2 / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--batch-size=4",
                                                  "--sequence-length=16", "--no-output",
