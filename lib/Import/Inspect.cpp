@@ -128,7 +128,8 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
       stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
   }
   // Only an imported module tells which constants are parameters.
-  if (!report.unboundDims.empty() && report.numParameters == 0)
+  bool isOpen = !report.unboundDims.empty();
+  if (isOpen && report.numParameters == 0)
     stream << "parameters are counted once these dimensions are bound\n";
   else if (module || report.numParameters > 0) {
     stream << "parameters " << report.numParameters
@@ -160,6 +161,8 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
                        {"", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}, 1000)
              << ")";
     stream << "\n";
+  } else if (isOpen) {
+    stream << "FLOPs are counted once these dimensions are bound\n";
   }
   stream << "operators\n";
   for (const auto &[name, count] : report.operatorCounts)

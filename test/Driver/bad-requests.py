@@ -237,6 +237,8 @@ for flags, said in ((["--machine=h100-8", "--devices=cpu:2"], True), (["--machin
 # Parameters are counted whether or not sizes are open.
 shown, bound = (re.findall("^parameters .*", kerf("inspect", MLP[0], *flags).stdout, re.M) for flags in ([], ["--dim=batch=3"]))
 checks.expect("inspect without sizes", len(shown) == 1 and shown == bound and "element" in shown[0], (shown, bound))
+flops = [re.findall("^FLOPs .*", kerf("inspect", MLP[0], *flags).stdout, re.M) for flags in ([], ["--dim=batch=3"])]
+checks.expect("FLOPs without sizes", flops[0] == ["FLOPs are counted once these dimensions are bound"] and re.fullmatch(r"FLOPs \d+ .*", *flops[1]), flops)
 # Asked by hand, everything helps.
 for command in ("", "plan", "compile", "run", "verify", "inspect"):
     helped = kerf(*([command] if command else []), "--help")
