@@ -237,6 +237,16 @@ for flags, said in ((["--machine=h100-8", "--devices=cpu:2"], True), (["--machin
 # Parameters are counted whether or not sizes are open.
 shown, bound = (re.findall("^parameters .*", kerf("inspect", MLP[0], *flags).stdout, re.M) for flags in ([], ["--dim=batch=3"]))
 checks.expect("inspect without sizes", len(shown) == 1 and shown == bound and "element" in shown[0], (shown, bound))
+# A table of which the program reads some rows: the plan says what it reads, and what the file has.
+table = onnx.helper.make_model(onnx.helper.make_graph(
+    [onnx.helper.make_node("Gather", ["table", "ids"], ["rows"]), onnx.helper.make_node("Add", ["x", "rows"], ["y"])], "table",
+    [onnx.helper.make_tensor_value_info("x", 1, ["batch", 4, 8])], [onnx.helper.make_tensor_value_info("y", 1, ["batch", 4, 8])],
+    [onnx.numpy_helper.from_array(np.ones((32, 8), np.float32), "table"), onnx.numpy_helper.from_array(np.arange(4), "ids")]), ir_version=9)
+onnx.save(table, OUT / "table.onnx")
+shown, planned = kerf("inspect", OUT / "table.onnx").stdout, kerf("plan", OUT / "table.onnx", "--dim=batch=3", "-o", OUT / "table.json").stdout
+checks.expect("rows of a table", "parameters 1 tensor, 256 elements, " in shown and "model     table: 32 parameters (the file stores 256), " in planned, shown + planned)
+checks.expect("rows, reported again", kerf("report", OUT / "table.json").stdout == planned)
+checks.expect("all that is stored", re.search(r"^model .*: 12.9 k parameters, ", kerf("plan", *MLP).stdout, re.M))
 flops = [re.findall("^FLOPs .*", kerf("inspect", MLP[0], *flags).stdout, re.M) for flags in ([], ["--dim=batch=3"])]
 checks.expect("FLOPs without sizes", flops[0] == ["FLOPs are counted once these dimensions are bound"] and re.fullmatch(r"FLOPs \d+ .*", *flops[1]), flops)
 # Asked by hand, everything helps.

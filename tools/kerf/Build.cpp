@@ -195,6 +195,16 @@ static void printPipelines(llvm::raw_ostream &out,
       out << llvm::left_justify(phase, 12) << passes << "\n";
 }
 
+/// The plan, and of a model that is not trained how many parameters its file
+/// stores.
+static llvm::json::Object planOf(const Compilation &compilation) {
+  llvm::json::Object plan = compilation.getPlanJson();
+  int64_t stored = compilation.getImportReport().parameterElements;
+  if (stored > 0 && !compilation.getPlan().isTraining)
+    (*plan.getObject("model"))["stored_parameters"] = stored;
+  return plan;
+}
+
 int kerf::tool::plan(const Options &options) {
   if (!options.whatIf.empty())
     return planWhatIf(options);
@@ -211,11 +221,10 @@ int kerf::tool::plan(const Options &options) {
     return kFine;
   // Partitioned as well, so that the output shows what is executed.
   require(compilation, compilation.runUntil("lower"));
-  std::string json;
-  llvm::raw_string_ostream(json) << llvm::formatv(
-      "{0:2}",
-      llvm::json::Value(llvm::json::Object(compilation.getPlanJson())));
-  json += "\n";
+  const llvm::json::Object document = planOf(compilation);
+  std::string json =
+      llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object(document)))
+          .str();
   if (!options.output.empty())
     writeFile(options.output, json);
   progress.finish();
@@ -230,7 +239,7 @@ int kerf::tool::plan(const Options &options) {
   else if (options.json)
     llvm::outs() << json;
   else if (!options.quiet)
-    printPlan(out, compilation.getPlanJson(), options.verbose);
+    printPlan(out, document, options.verbose);
   if (options.train && !isExplained && !options.json && !options.quiet)
     printTrained(out, compilation.getTraining(), options.verbose);
   llvm::outs().flush();

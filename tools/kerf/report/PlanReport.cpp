@@ -81,15 +81,22 @@ private:
 static const std::string kNumbered =
     "NAME#2: the second value that comes from the node or weight NAME";
 
+std::string kerf::tool::parametersText(const json::Object &plan) {
+  const json::Object *model = plan.getObject("model");
+  std::string text = formatCount(numberAt(model, {"parameters"})),
+              stored = formatCount(numberAt(model, {"stored_parameters"}));
+  bool isTraining = textAt(&plan, "goal") == "train",
+       differs = model && model->get("stored_parameters") && stored != text;
+  return text + " parameters" + (isTraining ? " in the step" : "") +
+         (differs ? " (the file stores " + stored + ")" : "");
+}
+
 void Printer::printHead() {
   const json::Object *model = plan.getObject("model");
   const json::Object *objective = plan.getObject("objective");
   const json::Object *schedule = plan.getObject("schedule");
-  out << "model     " << text(model, "name") << ": "
-      << formatCount(number(model, "parameters"))
-      << (textAt(&plan, "goal") == "train" ? " parameters in the step, "
-                                           : " parameters, ")
-      << formatFlops(number(model, "flops")) << " per step\n";
+  out << "model     " << text(model, "name") << ": " << parametersText(plan)
+      << ", " << formatFlops(number(model, "flops")) << " per step\n";
   out << "mesh      " << meshText(plan.getObject("mesh")) << " on "
       << plural(int64_t(plan.getNumber("devices").value_or(1)), "device")
       << " of " << text(plan.getObject("machine"), "name");

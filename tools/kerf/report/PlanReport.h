@@ -26,6 +26,10 @@ constexpr llvm::StringLiteral
     kArticleCuts = "article: each device what it has to every other one, and "
                    "between stages one way; so either may be above the other";
 
+/// "20.4 k parameters", and how many the file stores where that is another
+/// number.
+std::string parametersText(const llvm::json::Object &plan);
+
 /// Which cut, why, and what the next best would cost: "cut", "why" and "else",
 /// each with a sentence.
 std::vector<std::pair<std::string, std::string>>

@@ -127,9 +127,8 @@ void Page::head() {
       << "<p class=quiet>" << (document.isPlan() ? "plan" : "run") << " of "
       << escape(document.path);
   if (document.isPlan())
-    out << "; " << escape(textAt(&root, "goal")) << ", "
-        << formatCount(numberAt(model, {"parameters"})) << " parameters, "
-        << formatFlops(numberAt(model, {"flops"})) << " per step, "
+    out << "; " << escape(textAt(&root, "goal")) << ", " << parametersText(root)
+        << ", " << formatFlops(numberAt(model, {"flops"})) << " per step, "
         << escape(textAt(root.getObject("machine"), "description"));
   out << "</p>\n";
   const json::Object *objective = root.getObject("objective");
