@@ -369,5 +369,6 @@ void StageMemory::addAll() {
     }
   }
   addMoves();
+  addBuckets();
   addLoops();
 }

@@ -8,6 +8,7 @@
 #include "../Model/Terminator.h"
 #include "StageMemory.h"
 
+#include "kerf/Dist/MovePurpose.h"
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 
@@ -227,8 +228,14 @@ FusionQuestions::Copy StageMemory::copyReadBy(OpOperand &use,
       const Move &own = moved[move->second];
       if (own.which != which || own.readIn != which)
         return {};
+      // Sums of gradients start as soon as they can; what is moved for a view
+      // has the view's place in the program, right behind the value.
+      dist::PurposeAttr purpose =
+          dist::movePurpose(value.getDefiningOp(), operand->getOwner());
+      bool isGradient =
+          purpose && purpose.getValue() == dist::Purpose::Gradient;
       return {static_cast<int64_t>(move->second), own.bytes,
-              /*isMadeAtOnce=*/false};
+              isGradient || movesOrCasts(operand->getOwner())};
     }
     Operation *def = value.getDefiningOp();
     if (!def)
@@ -377,4 +384,33 @@ void StageMemory::addMoves() {
                 std::max(timeOf(&op) + 1, lastAsMade(result)) + 1,
                 graph.localBytes(solution, result));
   }
+}
+
+/// Small sums over micro-batches are copied into buckets before they are summed
+/// over devices: in the update, when nothing else is in memory.
+void StageMemory::addBuckets() {
+  if (isWhole)
+    return;
+  int64_t bytes = 0;
+  auto isSummed = [&](OpOperand &use) {
+    LayoutId made = graph.resultLayout(solution, use.get());
+    LayoutId read = graph.sharedLayout(solution, use.get()).value_or(made);
+    if (read == made)
+      read = graph.operandLayout(solution, use);
+    const dist::Layout &from = graph.layouts[made], &to = graph.layouts[read];
+    return from.isPartial() && !to.isPartial() && from.dims == to.dims;
+  };
+  for (auto sum : function.getBody().front().getOps<dist::AccumulateOp>()) {
+    if (!isHere(sum))
+      continue;
+    int64_t own = graph.localBytes(solution, sum.getResult());
+    if (graph.joinsBucket(own) &&
+        llvm::any_of(sum->getUses(), [&](OpOperand &use) {
+          return !isTerminator(use.getOwner()) && isSummed(use);
+        }))
+      bytes += own;
+  }
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max() / 2;
+  if (bytes > 0)
+    scratch(functions.update(), kEnd, kEnd + 1, bytes);
 }

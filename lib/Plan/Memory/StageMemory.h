@@ -212,6 +212,7 @@ private:
   void addSlots(const ValueUses &uses);
   void addScratch(const ValueUses &uses, StageFunction which);
   void addMoves();
+  void addBuckets();
   void addLoops();
   void addSlot(int64_t bytes, int64_t first, int64_t last);
   int64_t gradientsAtPeak(llvm::ArrayRef<Buffer> list) const;

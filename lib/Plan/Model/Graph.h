@@ -212,6 +212,10 @@ public:
   }
   LayoutId passLayout(const Solution &solution, mlir::Value value,
                       StepPass pass) const;
+  /// See ReshardCosts.
+  bool joinsBucket(int64_t sizeBytes) const {
+    return costs.joinsBucket(sizeBytes);
+  }
   const ZeroParts &getZero() const { return zero; }
   /// Whether the use is a destination that every device fills by itself, in
   /// whatever layout (a splat): nothing is moved to it.

@@ -55,6 +55,12 @@ public:
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type,
                       bool isGradient);
 
+  /// Whether the sum of a gradient of this size over devices joins a bucket, to
+  /// which it is copied.
+  bool joinsBucket(int64_t sizeBytes) const {
+    return buckets.joins(CollectiveKind::AllReduce, sizeBytes);
+  }
+
   /// Once it says so, costs that are not known are not worked out any more, and
   /// say "impossible"; for whoever then throws them away.
   void endWhen(llvm::function_ref<bool()> isOver) { ends = isOver; }
