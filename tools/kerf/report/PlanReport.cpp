@@ -168,9 +168,9 @@ void Printer::printStages() {
   if (int64_t(number(schedule, "chunks")) > 1)
     out << "interleaved 1F1B, " << int64_t(number(schedule, "chunks"))
         << " chunks per stage ";
-  out << llvm::formatv(
-             "(each waits for others {0:F1}% of the step, on average)",
-             100 * number(schedule, "bubble_fraction"))
+  out << llvm::formatv("(each waits for others {0:F1}% of the pipeline's time, "
+                       "on average)",
+                       100 * number(schedule, "bubble_fraction"))
       << "\n";
   for (const json::Value &value : *stages) {
     const json::Object *stage = value.getAsObject();

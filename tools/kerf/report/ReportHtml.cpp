@@ -269,8 +269,8 @@ void Page::stages() {
   if (!all || all->size() < 2)
     return;
   begin(llvm::formatv(
-            "Stages: {0}, {1}, each waits for others {2:F1}% of the step, on "
-            "average",
+            "Stages: {0}, {1}, each waits for others {2:F1}% of the "
+            "pipeline's time, on average",
             textAt(root.getObject("schedule"), "kind"),
             plural(int64_t(numberAt(&root, {"schedule", "micro_batches"})),
                    "micro-batch", "micro-batches"),
