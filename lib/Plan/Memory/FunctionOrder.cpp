@@ -136,8 +136,16 @@ void FunctionOrder::placeShapeOps(Block &block,
     return movesOrCasts(op) && !isFloatCast(op);
   };
   for (FusionGroup &group : llvm::reverse(map.groups)) {
-    if (group.ops.empty() || !group.isKernel ||
-        !llvm::all_of(group.ops, isShapeOp))
+    if (group.ops.empty())
+      continue;
+    if (!group.isKernel) {
+      // What a call stores in another order is computed where the call is.
+      auto computed = llvm::find_if_not(llvm::reverse(group.ops), isShapeOp);
+      if (computed != group.ops.rend())
+        map.position[group.ops.back()] = map.position.lookup(*computed);
+      continue;
+    }
+    if (!llvm::all_of(group.ops, isShapeOp))
       continue;
     int64_t first = map.position.lookup(block.getTerminator());
     for (Operation *op : group.ops)
