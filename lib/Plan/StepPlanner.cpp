@@ -239,16 +239,8 @@ FailureOr<PlanResult> StepPlanner::run(ModuleOp target, PlanError &error,
     return stopped();
   error = why.error;
   message = std::move(why.message);
-  if (std::string whyNot = unmodified().whyNoMicroBatches();
-      !whyNot.empty() && !isHopeless && !options.microBatches &&
-      memoryLimitOf(options))
-    message += "\nnote: micro-batches, which hold less at a time, were not "
-               "looked at: " +
-               whyNot +
-               (unmodified().mayAskForMicroBatches()
-                    ? "; option micro-batches=M asks for them (BatchNorm then "
-                      "has the statistics of each)"
-                    : "");
+  if (!isHopeless)
+    message += microBatchesNote();
   return failure();
 }
 

@@ -35,6 +35,9 @@ public:
   mlir::FailureOr<PlanResult> next(mlir::ModuleOp target);
   /// Why next() has failed.
   std::string refusal() const;
+  /// A note why several micro-batches were not looked at, in front of a line
+  /// break; empty: they were, or the request says how many.
+  std::string microBatchesNote() const;
   /// As run(), without a reason where there is no plan.
   mlir::FailureOr<PlanResult> runQuietly(mlir::ModuleOp target);
   /// A plan of another planner took so much.

@@ -88,6 +88,19 @@ std::vector<CandidateSummary> StepPlanner::endings() const {
   return all;
 }
 
+std::string StepPlanner::microBatchesNote() const {
+  std::string whyNot = unmodified().whyNoMicroBatches();
+  if (whyNot.empty() || options.microBatches || !memoryLimitOf(options))
+    return "";
+  return "\nnote: micro-batches, which hold less at a time, were not looked "
+         "at: " +
+         whyNot +
+         (unmodified().mayAskForMicroBatches()
+              ? "; option micro-batches=M asks for them (BatchNorm then has "
+                "the statistics of each)"
+              : "");
+}
+
 std::string StepPlanner::refusal() const {
   return (unmodified().isStopped()
               ? "planning was ended before there was a plan"
@@ -103,5 +116,6 @@ std::string StepPlanner::refusal() const {
          (isCutShort() && !unmodified().isStopped()
               ? "\nnote: the search ended at its time: there may be a plan "
                 "that a longer option deadline finds"
-              : "");
+              : "") +
+         microBatchesNote();
 }

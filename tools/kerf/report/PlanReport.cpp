@@ -416,10 +416,11 @@ void Printer::printRunnersUp() {
         << "busiest rank "
         << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
         << "memory "
-        << formatBytesBeside(number(c, "peak_memory_bytes"), limit.value_or(0))
-        << (limit && number(c, "peak_memory_bytes") > *limit
-                ? "  (above the limit)"
-                : "");
+        << formatBytesBeside(number(c, "peak_memory_bytes"), limit.value_or(0));
+    // The first is the plan, which keeps the limit as it is laid out.
+    if (limit && number(c, "peak_memory_bytes") > *limit)
+      out << (&row == &rows.front() ? "  (above the limit, laid out within it)"
+                                    : "  (above the limit)");
     for (const json::Object *other : llvm::drop_begin(row))
       out << (other == row[1] ? "  (the same: " : "; ")
           << meshText(other->getObject("mesh"));

@@ -224,6 +224,14 @@ static json::Value owned(const json::Value &value) {
   return copy;
 }
 
+/// Whether a note says how candidates ended: of a search without a plan there
+/// are too many for a table.
+static bool isOfCandidates(llvm::StringRef note) {
+  llvm::StringRef axis = note.take_while(llvm::isAlnum);
+  return note.starts_with("one device") || note.starts_with("and ") ||
+         (!axis.empty() && note.drop_front(axis.size()).starts_with("="));
+}
+
 static Answer planCase(const Case &one) {
   Answer answer;
   answer.text = one.text.empty() ? "as asked" : one.text;
@@ -263,11 +271,10 @@ static Answer planCase(const Case &one) {
   reason.consume_front("error: ");
   reason.consume_front(one.options.model + ": ");
   answer.reason = spellFlags(reason.str());
-  // Of a search without a plan there are too many for a table.
-  if (outcome == Outcome::WrongUsage || outcome == Outcome::ModelRefused)
-    for (llvm::StringRef line : answer.messages)
-      if (line.consume_front("note: "))
-        answer.notes.push_back(spellFlags(line.str()));
+  for (llvm::StringRef line : answer.messages)
+    if (line.consume_front("note: ") &&
+        !(answer.isWithoutPlan && isOfCandidates(line)))
+      answer.notes.push_back(spellFlags(line.str()));
   return answer;
 }
 
