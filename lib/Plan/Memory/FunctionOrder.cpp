@@ -128,20 +128,39 @@ private:
 };
 } // namespace
 
+static bool isShapeOp(Operation *op) {
+  return movesOrCasts(op) && !isFloatCast(op);
+}
+
+/// Whether one call alone reads what the op moves, where it was computed: by
+/// strides, which cannot join dimensions. Of several one may want a copy.
+static bool isReadByStrides(Operation *op, const FusionQuestions &questions) {
+  auto dimsOf = [](Operation *each) {
+    SmallVector<int64_t> dims;
+    llvm::copy_if(tensorType(each->getResult(0)).getShape(),
+                  std::back_inserter(dims),
+                  [](int64_t size) { return size != 1; });
+    return dims;
+  };
+  if (!op->hasOneUse())
+    return false;
+  Operation *user = *op->user_begin();
+  return questions.roleOf(user) == FusionQuestions::Role::Call ||
+         (user->getNumOperands() == 1 && isShapeOp(user) &&
+          dimsOf(user) == dimsOf(op) && isReadByStrides(user, questions));
+}
+
 /// What only moves elements does so in front of its first reader, or at the end
 /// for another function (lowering's kerf-sink-shape-ops).
 void FunctionOrder::placeShapeOps(Block &block,
                                   const FusionQuestions &questions) {
-  auto isShapeOp = [](Operation *op) {
-    return movesOrCasts(op) && !isFloatCast(op);
-  };
   for (FusionGroup &group : llvm::reverse(map.groups)) {
     if (group.ops.empty())
       continue;
     if (!group.isKernel) {
-      // What a call stores in another order is computed where the call is.
       auto computed = llvm::find_if_not(llvm::reverse(group.ops), isShapeOp);
-      if (computed != group.ops.rend())
+      if (computed != group.ops.rend() &&
+          isReadByStrides(group.ops.back(), questions))
         map.position[group.ops.back()] = map.position.lookup(*computed);
       continue;
     }
@@ -160,13 +179,14 @@ void FunctionOrder::placeShapeOps(Block &block,
 
 /// Whether a call adds its result to a sum over micro-batches itself, which
 /// makes it an update. Convolutions cannot.
-static bool addsToSum(const FusionGroup &group,
-                      const FusionQuestions &questions) {
-  SmallVector<OpOperand *> reads = questions.readsOf(group.ops.back());
+static bool addsToSum(const FusionGroup &group, const FunctionAnswers &answers,
+                      const FunctionQuestions &questions) {
+  SmallVector<OpOperand *> reads = answers.readsOf(group.ops.back());
   return !group.isKernel && !reads.empty() &&
          llvm::all_of(reads,
-                      [](OpOperand *read) {
-                        return isa<dist::AccumulateOp>(read->getOwner());
+                      [&](OpOperand *read) {
+                        return isa<dist::AccumulateOp>(read->getOwner()) ||
+                               questions.isSummed(read->get());
                       }) &&
          llvm::none_of(group.ops, [](Operation *op) {
            return costClassOf(op) == CostClass::Convolution;
@@ -203,7 +223,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   std::vector<std::pair<int64_t, int64_t>> overwrites; ///< reader, writer
   for (auto [place, group] : llvm::enumerate(first)) {
     bool waits = false;
-    if (addsToSum(map.groups[group], answers))
+    if (addsToSum(map.groups[group], answers, questions))
       urgent.set(place);
     for (Operation *op : map.groups[group].ops) {
       // Sums over devices in the update start as soon as their operand is

@@ -65,6 +65,8 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::Value)> endsCall;
   /// The type of a value on one device, where it is made.
   llvm::function_ref<mlir::RankedTensorType(mlir::Value)> localType;
+  /// Whether a value is added up over micro-batches before it is sent.
+  llvm::function_ref<bool(mlir::Value)> isSummed;
   /// Elements of a value on one device, as it is made and as it is read.
   llvm::function_ref<int64_t(mlir::Value)> elements;
   llvm::function_ref<int64_t(mlir::OpOperand &)> elementsRead;

@@ -123,12 +123,13 @@ void StageMemory::findViews() {
     return isHere(a) && isHere(b) && functionOf(a) == functionOf(b);
   };
   auto isMoved = [&](OpOperand &use) { return moves(use); };
-  // What another function reads, or another stage, is left to it as the program
-  // has it.
+  // What another function reads, another stage or another device, is left to it
+  // as the program has it.
   auto isLeft = [&](OpOperand &use) {
     Operation *def = use.get().getDefiningOp(), *user = use.getOwner();
-    return moves(use) || (def && !isa<SourceOpInterface>(def) &&
-                          !isTerminator(user) && !areTogether(def, user));
+    return (moves(use) && !isSliced(use)) ||
+           (def && !isa<SourceOpInterface>(def) && !isTerminator(user) &&
+            !areTogether(def, user));
   };
   if (graph.isMemoryBound())
     endsCall = findStoredNarrow(function, isLeft);
@@ -195,12 +196,18 @@ void StageMemory::formGroups() {
           .getNumElements();
     };
     auto endsHere = [&](Value value) { return endsCall.contains(value); };
+    auto isSummed = [&](Value value) {
+      return map.microBatches > 1 && partsOfSums.contains(value) &&
+             llvm::any_of(value.getUsers(), [&](Operation *user) {
+               return !isTerminator(user) && !isHere(user);
+             });
+    };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
     orders[which].form(function.getBody().front(),
                        {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        local, elements, elementsRead, bytes, bytesRead, copy,
-                        graph.isMemoryBound(), graph.hasFixedEpilogue(),
-                        graph.sumsByBlock()});
+                        local, isSummed, elements, elementsRead, bytes,
+                        bytesRead, copy, graph.isMemoryBound(),
+                        graph.hasFixedEpilogue(), graph.sumsByBlock()});
   }
 }
 

@@ -73,6 +73,18 @@ bool StageMemory::moves(OpOperand &use) const {
          graph.operandLayout(solution, use) != made;
 }
 
+/// Whether the use reads a part of what the device has.
+bool StageMemory::isSliced(OpOperand &use) const {
+  LayoutId made = graph.resultLayout(solution, use.get());
+  LayoutId read = graph.operandLayout(solution, use);
+  const dist::Layout &from = graph.layouts[made], &to = graph.layouts[read];
+  auto type = tensorType(use.get());
+  return graph.sharedLayout(solution, use.get()).value_or(made) == made &&
+         !from.isPartial() && !to.isPartial() &&
+         sizeBytes(plan::localType(type, to)) <
+             sizeBytes(plan::localType(type, from));
+}
+
 /// Bytes of the buffer that a collective gives where it does not work in place.
 int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
                                    Value value) const {
@@ -186,7 +198,15 @@ void StageMemory::listMoves() {
         isTerminator(&op))
       continue;
     for (OpOperand &use : op.getOpOperands()) {
+      // What uses share of a view, they share of what it shows.
+      LayoutId layout = graph.operandLayout(solution, use);
       int64_t bytes = gatheredFor(use);
+      Operation *def = use.get().getDefiningOp();
+      if (bytes == 0 && def && isView(def) && isGathered(use.get()) &&
+          !readsAsMade(use)) {
+        layout = *graph.sharedLayout(solution, use.get());
+        bytes = graph.sharedBytes(solution, use.get());
+      }
       bool isFilled = bytes == 0;
       if (isFilled)
         bytes = filledFor(use);
@@ -199,10 +219,10 @@ void StageMemory::listMoves() {
       int readers = isFilled ? 4 + which
                     : pass   ? 2 + static_cast<int>(*pass)
                              : isOnce;
-      auto [entry, isNew] = known.try_emplace(
-          {use.get().getAsOpaquePointer(), graph.operandLayout(solution, use),
-           readers, isOnce ? 0 : chunkOf(&op)},
-          moved.size());
+      auto [entry, isNew] =
+          known.try_emplace({use.get().getAsOpaquePointer(), layout, readers,
+                             isOnce ? 0 : chunkOf(&op)},
+                            moved.size());
       if (isNew)
         moved.push_back(
             {bytes, which, which, batch.isOfStep(use.get()) && !pass,
@@ -254,9 +274,14 @@ FusionQuestions::Copy StageMemory::copyReadBy(OpOperand &use,
 
 bool StageMemory::isFilledByMaker(const Move &move) const {
   Operation *maker = move.filledBy;
-  return maker && isHere(maker) && !isConstant(maker) &&
-         !isa<SourceOpInterface>(maker) && functionOf(maker) == move.which &&
-         !orderOf(maker).togetherWith(maker).empty() &&
+  if (!maker || !isHere(maker) || isConstant(maker) ||
+      isa<SourceOpInterface>(maker))
+    return false;
+  // What another function has not left is made again, and filled at once.
+  if (functionOf(maker) != move.which)
+    return llvm::none_of(maker->getResults(),
+                         [&](Value result) { return kept.contains(result); });
+  return !orderOf(maker).togetherWith(maker).empty() &&
          !orderOf(maker).isCall(maker);
 }
 
@@ -275,7 +300,7 @@ void StageMemory::timeMoves() {
   // Of several for one op the last is made right before it.
   std::map<std::pair<int, int64_t>, int64_t> behind;
   for (Move &move : llvm::reverse(moved)) {
-    if (isFilledByMaker(move)) {
+    if (isFilledByMaker(move) && functionOf(move.filledBy) == move.which) {
       move.made = timeOf(move.filledBy);
       continue;
     }

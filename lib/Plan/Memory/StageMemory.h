@@ -127,6 +127,7 @@ private:
   mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
   bool moves(mlir::OpOperand &use) const;
   bool readsAsMade(mlir::OpOperand &use) const;
+  bool isSliced(mlir::OpOperand &use) const;
   /// Whether a view shows a value as it was made, which others share gathered.
   bool isAsMade(mlir::Value view) const;
   /// The last instant at which a value is read as it was made; -1: it is not.

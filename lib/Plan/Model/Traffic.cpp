@@ -34,11 +34,13 @@ Traffic::Traffic(func::FuncOp function) {
     return tensorType(use.get()).getNumElements();
   };
   auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
+  auto isNoSum = [](Value) { return false; };
   auto isNoCopy = [](OpOperand &) { return FusionQuestions::Copy(); };
   auto whole = [](Value value) { return tensorType(value); };
   FunctionOrder order;
-  order.form(block, {isHere, views, isConstant, isKept, isMoved, endsCall,
-                     whole, elements, elementsRead, bytes, bytes, isNoCopy});
+  order.form(block,
+             {isHere, views, isConstant, isKept, isMoved, endsCall, whole,
+              isNoSum, elements, elementsRead, bytes, bytes, isNoCopy});
 
   // The first op of its group; an op that is in none is one by itself.
   auto firstOf = [&](Operation *op) {
