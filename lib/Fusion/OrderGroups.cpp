@@ -51,6 +51,7 @@ public:
   GroupOrder(const FusionGroups &map, const FusionQuestions &questions)
       : map(map), questions(questions) {
     findProducers();
+    findReads();
     chainCommunication();
   }
 
@@ -208,6 +209,32 @@ private:
   using Memory = std::pair<Value, int64_t>;
   static constexpr int64_t kItself = -1;
 
+  /// What an operand reads of others: a copy (else kItself), and the value that
+  /// steps compute, if there is one.
+  struct Read {
+    int64_t copy;
+    Value value;
+  };
+
+  void findReads() {
+    readsOf.resize(map.groups.size());
+    for (auto [id, group] : llvm::enumerate(map.groups))
+      for (Operation *op : group.ops)
+        for (OpOperand &operand : op->getOpOperands()) {
+          FusionQuestions::Copy copy = questions.copyReadBy(operand);
+          if (copy.number >= 0)
+            copyBytes[copy.number] = copy.sizeBytes;
+          Value memory = questions.memoryOf(operand.get());
+          Operation *def = memory.getDefiningOp();
+          int64_t maker = map.find(def);
+          bool isComputed = maker >= 0 &&
+                            !map.computes(static_cast<int64_t>(id), def) &&
+                            !map.groups[maker].isAtLoad;
+          if (copy.number >= 0 || isComputed)
+            readsOf[id].push_back({copy.number, isComputed ? memory : Value()});
+        }
+  }
+
   /// Calls `visit(id, memory)` with what each group reads of others that steps
   /// compute, in this order; with some of it several times. A value that is
   /// copied is read where the first reader of the copy runs.
@@ -215,22 +242,13 @@ private:
   void forEachRead(ArrayRef<int64_t> ordered, F visit) const {
     DenseSet<int64_t> copies;
     for (int64_t id : ordered)
-      for (Operation *op : map.groups[id].ops)
-        for (OpOperand &operand : op->getOpOperands()) {
-          FusionQuestions::Copy copy = questions.copyReadBy(operand);
-          if (copy.number >= 0) {
-            copyBytes[copy.number] = copy.sizeBytes;
-            visit(id, Memory(Value(), copy.number));
-            if (!copies.insert(copy.number).second)
-              continue;
-          }
-          Value memory = questions.memoryOf(operand.get());
-          Operation *def = memory.getDefiningOp();
-          int64_t maker = map.find(def);
-          if (maker >= 0 && !map.computes(id, def) &&
-              !map.groups[maker].isAtLoad)
-            visit(id, Memory(memory, kItself));
-        }
+      for (const Read &read : readsOf[id]) {
+        bool isMade = read.copy == kItself || copies.insert(read.copy).second;
+        if (read.copy != kItself)
+          visit(id, Memory(Value(), read.copy));
+        if (isMade && read.value)
+          visit(id, Memory(read.value, kItself));
+      }
   }
 
   int64_t bytesOf(Memory memory) const {
@@ -401,7 +419,8 @@ private:
   const FusionGroups &map;
   const FusionQuestions &questions;
   std::vector<SmallVector<int64_t>> producersOf;
-  mutable DenseMap<int64_t, int64_t> copyBytes; ///< by number
+  std::vector<SmallVector<Read>> readsOf; ///< by group
+  DenseMap<int64_t, int64_t> copyBytes;   ///< by number
   DenseMap<int64_t, int64_t> placeOf; ///< of gradients in front of the update
 };
 } // namespace
