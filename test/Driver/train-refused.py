@@ -39,14 +39,15 @@ np.save(OUT / "tokens.npy", np.arange(12))
 os.mkfifo(OUT / "pipe")
 
 
-def sequence_first():
+def sequence_first(seq="seq", batch="batch"):
     """[sequence, batch, 4], as PyTorch's recurrent networks have it without batch_first."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["seq", "batch", 4]) for name in "xy")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [seq, batch, 4]) for name in "xy")
     weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "weight")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "weight"], ["y"], "product")], "g", [x], [y], [weight])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), OUT / "sequences.model")
+    path = OUT / f"sequences-{seq}-{batch}.model"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
     np.savez(OUT / "sequences.npz", x=np.ones((6, 6, 4), np.float32), target=np.ones((6, 6, 4), np.float32))
-    return ["train", OUT / "sequences.model", "--loss=mse(y,target)", "--optimizer=sgd,lr=0.1", "--steps=1", "--no-output",
+    return ["train", path, "--loss=mse(y,target)", "--optimizer=sgd,lr=0.1", "--steps=1", "--no-output",
             f"--data={OUT / 'sequences.npz'}"]
 
 
@@ -180,6 +181,24 @@ in_parallel([(attempt, *case) for case in CASES])
 said = ["input \"x\" has its samples along dimension 1, expected 0: .*batch_first=True"]
 expect_error(checks, "sequence first", [*sequence_first(), "--batch-size=6"], 2, said)
 expect_error(checks, "sequence first, as told", [*sequence_first(), "--dim=seq=6,batch=6", "--batch-dim=x=1"], 2, said)
+expect_error(checks, "sequence first, as told in front of sizes", [*sequence_first(6, "n"), "--batch-size=3", "--batch-dim=x=1"], 2, said)
+# Nor is a fixed length of sequences a batch that an export has fixed, whatever the flags say of its size.
+for name, flags in (("of another size", ["--batch-size=3"]), ("of its size", ["--batch-size=6"]), ("of no size", [])):
+    expect_error(checks, f"a fixed sequence first, a batch {name}", [*sequence_first(6, "n"), *flags], 2,
+                         [r'input "x" begins with 6, its samples seem to lie along dimension 1 \("n"\), the only one that is open, expected 0: .*batch_first=True',
+                          "if its first dimension counts samples after all: --batch-dim x=0"])
+expect_error(checks, "a fixed batch, as told", [*sequence_first(6, "n"), "--batch-size=3", "--batch-dim=x=0"], 2, ["the export fixed the batch at 6"])
+expect_error(checks, "a fixed batch of one", [*sequence_first(1, "n"), "--batch-size=3"], 2, ["the export fixed the batch at 1"])
+expect_error(checks, "a fixed batch of sequences", [*sequence_first(6, "seq"), "--batch-size=3"], 2, ["the export fixed the batch at 6"])
+for name, seq, batch, flags, is_noted in (
+        ("a fixed batch, as told, is trained", 6, "n", ["--batch-size=6", "--batch-dim=x=0"], False),
+        ("a fixed batch of sequences is trained", 6, "length", ["--batch-size=6"], False),
+        ("two sizes are open, no name says batch", "seq", "n", ["--batch-size=3"], True), ("as told", "seq", "n", ["--batch-size=3", "--batch-dim=x=0"], False),
+        ("the first is called n", "N", "seq", ["--batch-size=3"], False), ("it is called batch", "batch", "n", ["--batch-size=3"], False),
+        ("one size is open", "s0", 6, ["--batch-size=3"], False), ("said nothing", "seq", "n", ["--batch-size=3", "-q"], False)):
+    result = kerf(*sequence_first(seq, batch), *flags)
+    note = f'note: samples are taken to lie along dimension 0 ("{seq}") of "x": no name says batch'
+    checks.expect(name, result.returncode == 0 and (note in result.stderr) == is_noted and ("samples are taken" in result.stderr) == is_noted, result.stderr)
 # An index that a table of the model has no row for: where it comes from, on one rank and where another has the sample.
 tokens = dict(np.load(GPT2 / "data.npz"))
 tokens["input_ids"][29, 5] = 9999

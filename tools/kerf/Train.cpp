@@ -11,6 +11,7 @@
 #include "Progress.h"
 #include "Setup.h"
 #include "options/LastBatch.h"
+#include "options/SampleDims.h"
 #include "report/Trained.h"
 
 #include "kerf/Import/ModelImage.h"
@@ -52,123 +53,6 @@ struct Model {
   }
 };
 } // namespace
-
-/// Arrays of data have their samples along dimension 0; refuses an input that
-/// has them along another.
-[[noreturn]] static void refuseBatch(const std::string &input, int64_t dim) {
-  throw Failure{kUsage,
-                "input \"" + input + "\" has its samples along dimension " +
-                    std::to_string(dim) +
-                    ", expected 0: data to train on has samples first "
-                    "(batch_first=True in PyTorch)",
-                {}};
-}
-
-/// Whether the user says that an input has no samples, or what it is.
-static bool isSaidToBeShared(const ImportOptions &options,
-                             const std::string &input) {
-  auto dim = options.batchDims.find(input);
-  return (dim != options.batchDims.end() && dim->second < 0) ||
-         options.constants.count(input);
-}
-
-/// What to do about an input whose leading size is not the batch.
-static std::vector<std::string> hintOnShared(const std::string &input,
-                                             int64_t size) {
-  return {"the export fixed the batch at " + std::to_string(size) +
-              ": --batch-size=" + std::to_string(size) +
-              ", or export with dynamic_shapes (docs/Train.md)",
-          "if the input has no samples, but is the same in every step: "
-          "--batch-dim " +
-              input + "=-1"};
-}
-
-/// A square matrix beside other inputs may be that of a graph whose nodes are
-/// as many as the batch has samples, by chance.
-static void noteSquare(const Options &options, const ImportReport &report,
-                       mlir::func::FuncOp main) {
-  const ImportOptions import = compilationOptions(options).import;
-  std::vector<std::string> square, others;
-  int64_t size = 0;
-  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    if (!main.getArgAttr(i, kBatchDimAttr))
-      continue;
-    auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str();
-    auto input = llvm::find_if(report.inputs, [&](const ModelValue &each) {
-      return each.name == name;
-    });
-    // A dimension with a name is what its name says.
-    bool isSquare = input != report.inputs.end() && input->dims.size() == 2 &&
-                    input->dims[0].symbol.empty() &&
-                    input->dims[1].symbol.empty() &&
-                    input->dims[0].size == input->dims[1].size &&
-                    !import.batchDims.count(name);
-    if (isSquare)
-      size = input->dims[0].size;
-    (isSquare ? square : others).push_back("\"" + name + "\"");
-  }
-  if (options.quiet || square.empty() || others.empty())
-    return;
-  std::string shape = std::to_string(size) + "x" + std::to_string(size);
-  llvm::errs() << "note: "
-               << rt::printable("the rows of " + llvm::join(square, ", ") +
-                                " (" + shape +
-                                ") are taken for samples, as "
-                                "those of " +
-                                llvm::join(others, ", ") +
-                                " are: --batch-dim NAME=-1 says that one is "
-                                "the same in every step, NAME=0 that it has "
-                                "samples")
-               << "\n";
-}
-
-/// Binds symbolic leading dimensions to --batch-size, and the second one of an
-/// input of tokens to --sequence-length.
-static void bindSizes(Options &options, const ImportReport &report) {
-  const ImportOptions import = compilationOptions(options).import;
-  auto bind = [&](const ModelValue::Dim &dim, int64_t size, const char *flag,
-                  const std::string &input, bool isLeading) {
-    if (size == 0)
-      return;
-    if (dim.symbol.empty() && dim.size != size)
-      throw Failure{kUsage,
-                    std::string(flag) + " is " + std::to_string(size) +
-                        ", input \"" + input + "\" has " +
-                        std::to_string(dim.size),
-                    isLeading ? hintOnShared(input, dim.size)
-                              : std::vector<std::string>()};
-    if (!dim.symbol.empty() &&
-        llvm::is_contained(report.unboundDims, dim.symbol) &&
-        llvm::none_of(options.dims, [&](const std::string &text) {
-          return text.compare(0, dim.symbol.size() + 1, dim.symbol + "=") == 0;
-        }))
-      options.dims.push_back(dim.symbol + "=" + std::to_string(size));
-  };
-  bool isNamed = llvm::any_of(report.inputs, [](const ModelValue &input) {
-    return !input.dims.empty() && namesBatch(input.dims[0].symbol);
-  });
-  std::vector<std::vector<std::string>> symbols;
-  for (const ModelValue &input : report.inputs)
-    for (auto &ofInput = symbols.emplace_back(); const auto &dim : input.dims)
-      ofInput.push_back(dim.symbol);
-  std::set<std::string> inner = sizesWithinSamples(symbols);
-  for (const ModelValue &input : report.inputs) {
-    if (isSaidToBeShared(import, input.name))
-      continue;
-    for (size_t dim = 1; dim < input.dims.size(); ++dim)
-      if (namesBatch(input.dims[dim].symbol) &&
-          !namesBatch(input.dims[0].symbol))
-        refuseBatch(input.name, dim);
-    if (!input.dims.empty() &&
-        (input.dims[0].symbol.empty() || namesBatch(input.dims[0].symbol) ||
-         (!isNamed && !inner.count(input.dims[0].symbol))))
-      bind(input.dims[0], options.batchSize, "--batch-size", input.name,
-           /*isLeading=*/true);
-    if (input.dims.size() == 2)
-      bind(input.dims[1], options.sequenceLength, "--sequence-length",
-           input.name, /*isLeading=*/false);
-  }
-}
 
 Model::Model(Options &options) {
   auto import = [&] {
@@ -525,6 +409,11 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     else if (loop.loss.isScalar())
       model.describeLabels(loop.loss);
     loop.joins = whatCountsFilling(model.main(), loop.loss);
+    // It is said again where data are refused.
+    if (std::string text =
+            takenForSamples(options, model.compilation->getImportReport());
+        !text.empty())
+      loop.notes.push_back(text), loop.hints.push_back(text);
   }
   if (!options.stopAfter.empty()) {
     Compilation compilation(compilationOptions(options));
