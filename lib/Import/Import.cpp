@@ -12,6 +12,7 @@
 #include "Graph/Names.h"
 #include "Graph/Sequence.h"
 #include "Importer.h"
+#include "QuietDropout.h"
 #include "RandomMasks.h"
 #include "Weights/Join.h"
 #include "Weights/Kinds.h"
@@ -482,6 +483,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (!checkModel())
     return failure();
   recogniseMasks(model, files(), context);
+  report.quietDropout = describeQuietDropout(model, files(), context);
+  if (!report.quietDropout.empty() &&
+      options.trainingForms == ImportOptions::TrainingForms::Keep)
+    note(report.quietDropout);
 
   if (options.untie) {
     report.leftOut = leftOut(model.graph());

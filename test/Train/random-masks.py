@@ -1,6 +1,6 @@
 # What PyTorch's exporter takes a Dropout in place, those of channels and stochastic depth apart into (RandomUniformLike, Less, a cast,
 # Div) is that Dropout: others are drawn in each step and with each seed, none in inference. Held against a Dropout node and, in
-# inference, against NumPy. Other masks that are drawn are noted.
+# inference, against NumPy. Other masks that are drawn are noted, and so is dropout that a model in training form has without training mode.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -83,4 +83,46 @@ for kind in ("Less", "CastLike", "Div"):
 
 # A mask of another kind is one of the graph, the same in every step: that is said.
 checks.expect("another mask", "draws the same numbers in every step" in losses(other, 0)[2])
+
+# Dropout of attention has no training mode in PyTorch's exports, whose inference exports have no Dropout at all; their optimizer leaves the call alone.
+SDPA = "%scaled_dot_product_attention : [num_users=1] = call_function[target=torch.ops.aten.scaled_dot_product_attention.default](args = (%q, %k, %v, None, {}), kwargs = {{}})"
+PYTORCH, ANY = "PyTorch's exporter leaves that out of scaled_dot_product_attention's dropout; attention of F.softmax and nn.Dropout keeps it", "as others of the model are"
+
+
+def quiet(name, producer, *kept, training=None, call=None, takes=True):
+    """A model with Dropout of these ratios without training mode, and perhaps one that says whether it is in it; what train and inspect say of it."""
+    nodes, value, constants = [], "h", {"ratio": np.float32(0.1), "mode": bool(training)}
+    for number, ratio in enumerate(kept):
+        constants[f"r{number}"] = np.float32(ratio)
+        nodes.append(helper.make_node("Dropout", [value, f"r{number}"], [f"d{number}"]))
+        value = f"d{number}"
+    if training is not None:
+        nodes.append(helper.make_node("Dropout", [value, "ratio", "mode"], ["last"]))
+        value = "last"
+    nodes.append(helper.make_node("Identity", [value], ["m"]))
+    if call:
+        nodes[0 if takes else -1].metadata_props.add(key="pkg.torch.onnx.fx_node", value=SDPA.format(call))
+    made = onnx.load(model(f"{name}.onnx", nodes, constants))
+    made.producer_name = producer
+    onnx.save(made, OUT / f"{name}.onnx")
+    trained = losses(OUT / f"{name}.onnx", 0)[2]
+    looked = kerf("inspect", OUT / f"{name}.onnx").stderr
+    silent = losses(OUT / f"{name}.onnx", 0, "-q")[2]
+    checks.expect(f"{name}, -q", not silent, silent)
+    said = [[line for line in text.splitlines() if "Dropout" in line] for text in (trained, looked)]
+    checks.expect(f"{name}, train and inspect", ["note: in training, " + line[len("note: "):] for line in said[0]] == said[1], said)
+    return "".join(said[0])
+
+
+for name, expected, arguments in (
+        ("attention", ("ratio 0.5 in 1 place ", PYTORCH), dict(producer="pytorch", kept=[0.5], call="0.5")),
+        ("of the older exporter", ("ratio 0.1 and 0.5 in 3 places ", PYTORCH), dict(producer="pytorch", kept=[0.5, 0.1, 0.5])),
+        ("beside another", ("ratio 0.5 in 1 place ", PYTORCH), dict(producer="pytorch", kept=[0.5], call="0.5", training=True)),
+        ("taken out by the optimizer", ("ratio 0.25 in 1 place ", PYTORCH), dict(producer="pytorch", kept=[], call="0.25", takes=False)),
+        ("of others", ("ratio 0.5 in 1 place ", ANY), dict(producer="other", kept=[0.5], training=True)),
+        ("of others, in inference form", (), dict(producer="other", kept=[0.5])), ("it says so", (), dict(producer="other", kept=[0.5], training=False)),
+        ("of no ratio", (), dict(producer="pytorch", kept=[0.0], call="0.0")), ("all are in training mode", (), dict(producer="pytorch", kept=[], training=True)),
+        ("a call in training mode", (), dict(producer="pytorch", kept=[], training=True, call="0.1"))):
+    said = quiet(name.replace(" ", "-"), arguments.pop("producer"), *arguments.pop("kept"), **arguments)
+    checks.expect(f"without training mode: {name}", all(part in said for part in expected) and bool(said) == bool(expected), said)
 checks.finish()

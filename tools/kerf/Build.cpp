@@ -133,6 +133,8 @@ int kerf::tool::inspect(const Options &options) {
                     "counted as training has it: kerf train takes it so; to "
                     "run it, --as-inference takes it as what it is in "
                     "inference\n");
+  if (!report.quietDropout.empty() && !options.quiet)
+    rt::say(stderr, rt::noteLine("in training, " + report.quietDropout));
   if (report.unboundDims.empty())
     require(compilation, outcome);
   requireFaultless(report);

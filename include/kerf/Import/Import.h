@@ -129,6 +129,9 @@ struct ImportReport {
   std::vector<std::string> numbers;
   /// Others that say how much Dropout drops, and nothing else.
   std::vector<std::string> ratios;
+  /// Dropout that drops nothing in training, where it was meant to; may be
+  /// empty. One of the notes of a model that is imported to be trained.
+  std::string quietDropout;
   /// Notes on the file that are no errors.
   std::vector<std::string> notes;
   /// The node that defines an output of a node of the main graph.
