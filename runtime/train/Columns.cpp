@@ -57,6 +57,47 @@ std::string whoExpects(const DataInput &input) {
                         : cat("input \"", input.name, "\" expects ");
 }
 
+/// The loss with classes along dimension 1, as the user would write it.
+std::string alongOne(const TrainLoss &loss) {
+  size_t end = loss.text.rfind(')');
+  return end == std::string::npos
+             ? "dim=1"
+             : loss.text.substr(0, end) + ",dim=1" + loss.text.substr(end);
+}
+
+/// What may be meant by labels of a shape that does not fit: those of another
+/// dimension of classes, one-hot ones, numbers of classes.
+std::string whatLabelsAre(const DataArray &array, const DataInput &input) {
+  if (!input.isLabels)
+    return "";
+  if (input.dtype != KERF_I64)
+    return isInteger(array.dtype) &&
+                   array.shape.size() + 1 == input.shape.size()
+               ? "; numbers of classes are for cross_entropy"
+               : "";
+  Shape output = input.loss ? input.loss->outputShape : Shape();
+  auto isSample = [&](const Shape &shape) {
+    return !shape.empty() && array.shape.size() == shape.size() &&
+           std::equal(shape.begin() + 1, shape.end(), array.shape.begin() + 1);
+  };
+  // Classes are the last dimension where nothing else is said.
+  bool isOpen = output.size() > 2 && input.loss->classDim == -1;
+  Shape others = output;
+  if (isOpen)
+    others.erase(others.begin() + 1);
+  if (isOpen && isSample(others))
+    return cat(", or ", alongOne(*input.loss),
+               " for classes along dimension 1");
+  if (array.shape.size() != input.shape.size() + 1 || array.shape.back() <= 1)
+    return "";
+  if (isOpen && isSample(output))
+    return cat("; of one-hot labels that is NumPy's .argmax(-1), or .argmax(1) "
+               "with ",
+               alongOne(*input.loss), " for classes along dimension 1");
+  return cat("; of one-hot labels that is NumPy's .argmax(",
+             isSample(output) ? input.loss->classDim : -1, ")");
+}
+
 /// The array that has an input's samples, or the input itself if samples share
 /// it; null if there is none.
 const DataArray *findArray(const DataSet &data, const DataInput &input) {
@@ -74,21 +115,14 @@ const DataArray *findArray(const DataSet &data, const DataInput &input) {
     bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
                   ", ", whoExpects(input), shapeString(input.shape),
                   ", the same in every step: it has no dimension of samples"));
-  // One-hot labels.
   bool isVectors = input.isLabels && input.dtype == KERF_I64 &&
                    it->shape.size() == input.shape.size() + 1;
-  bool isNumbers = input.isLabels && input.dtype != KERF_I64 &&
-                   isInteger(it->dtype) &&
-                   it->shape.size() + 1 == input.shape.size();
   if (!fits)
-    bad(data, cat("array \"", it->name, "\" has shape ", shapeString(it->shape),
-                  ", ", whoExpects(input), samplesText(input), " (N samples",
-                  isVectors ? ", each the number of its class)" : ")",
-                  howToFit(it->shape, samplesOf(input)),
-                  isVectors && it->shape.back() > 1
-                      ? "; of one-hot labels that is NumPy's .argmax(-1)"
-                  : isNumbers ? "; numbers of classes are for cross_entropy"
-                              : ""));
+    bad(data,
+        cat("array \"", it->name, "\" has shape ", shapeString(it->shape), ", ",
+            whoExpects(input), samplesText(input), " (N samples",
+            isVectors ? ", each the number of its class)" : ")",
+            howToFit(it->shape, samplesOf(input)), whatLabelsAre(*it, input)));
   return &*it;
 }
 

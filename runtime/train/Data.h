@@ -44,6 +44,7 @@ struct DataInput {
   bool isLabels = false;
   std::vector<std::string> symbols = {}; ///< of open sizes
   bool isShared = false;                 ///< the same in every step
+  const TrainLoss *loss = nullptr;       ///< that has the labels
 };
 
 /// Whether an input is the same in every step: a single number, or `options`

@@ -82,6 +82,7 @@ void Trainer::openPackage() {
     inputs.push_back(
         {name, info.dtype, {info.shape, info.shape + info.rank}, isLabels});
     inputs.back().isShared = isSharedInput(options, info);
+    inputs.back().loss = isLabels ? &options.loss : nullptr;
     inputIndices.push_back(i);
   }
   for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {

@@ -52,6 +52,21 @@ for name, loss, arrays, said in (
         ("the other way round", "cross_entropy(labels,y)", {"image": image, "labels": labels},
          "the model has no output 'labels', but 'y': the output comes first, as in cross_entropy(y,labels)")):
     expect_error(checks, name, command(IMAGES, loss, **arrays), 2, [re.escape(said)])
+# Classes along dimension 1, as a Conv1d's output has them: the labels' shape tells, of one-hot ones it cannot.
+FRAMES = model("frames.onnx", [helper.make_node("Conv", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, ["batch", 2, 7])], ["batch", 3, 7],
+               w=rng.standard_normal((3, 2, 1)))
+frames, of_frames = rng.standard_normal((8, 2, 7)).astype(np.float32), rng.integers(0, 3, (8, 7))
+one_hot = np.eye(3, dtype=np.float32)[of_frames].transpose(0, 2, 1)
+ONE, SMOOTH = "cross_entropy(y,labels,dim=1)", "cross_entropy(y,labels,label_smoothing=0.1)"
+for name, loss, given, said in (
+        ("numbers", CE, of_frames, f"expect Nx3 (N samples), or {ONE} for classes along dimension 1\n"),
+        ("numbers, options", SMOOTH, of_frames, f"expect Nx3 (N samples), or {SMOOTH[:-1]},dim=1) for classes along dimension 1\n"),
+        ("one-hot", CE, one_hot, f"expect Nx3 (N samples, each the number of its class); of one-hot labels that is NumPy's .argmax(-1), or .argmax(1) with {ONE} for classes along dimension 1\n"),
+        ("one-hot, told", ONE, one_hot, "expect Nx7 (N samples, each the number of its class); of one-hot labels that is NumPy's .argmax(1)\n"),
+        ("another length", CE, of_frames[:, :5], "expect Nx3 (N samples)\n"), ("told, another length", ONE, of_frames[:, :5], "expect Nx7 (N samples)\n")):
+    expect_error(checks, f"frames, {name}", command(FRAMES, loss, x=frames, labels=given), 2, [re.escape(said)])
+for name, given in (("numbers", of_frames), ("one-hot", one_hot.argmax(1))):
+    checks.expect(f"frames, {name} as told", kerf(*command(FRAMES, ONE, x=frames, labels=given)).returncode == 0)
 np.save(OUT / "one.npy", image[0])
 np.save(OUT / "last.npy", image.transpose(0, 2, 3, 1))
 expect_error(checks, "no batch", ["run", IMAGES, f"--input={OUT / 'one.npy'}"], 2, ["; NumPy's \\[None\\] makes it a batch of one"])

@@ -45,7 +45,8 @@ struct Model {
   std::unique_ptr<Compilation> compilation;
   /// Inputs that have no samples.
   std::vector<std::string> sharedInputs;
-  int64_t classesOf(const rt::TrainLoss &loss) const;
+  /// The shape of an output; empty if there is none of the name.
+  std::vector<int64_t> shapeOf(const std::string &output) const;
   /// Inputs that a loss of the graph takes as labels, and their range.
   void describeLabels(rt::TrainLoss &loss) const;
   mlir::func::FuncOp main() const {
@@ -133,18 +134,21 @@ Model::Model(Options &options) {
     }
 }
 
-/// The size of the classes' dimension, 0 if there is no such output.
-int64_t Model::classesOf(const rt::TrainLoss &loss) const {
-  auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
-  for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
-    auto name = main.getResultAttrOfType<mlir::StringAttr>(i, kNameAttr);
-    auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
-    int64_t rank = shape.size();
-    int64_t dim = loss.classDim < 0 ? rank + loss.classDim : loss.classDim;
-    if (name && name.getValue() == loss.output && 0 <= dim && dim < rank)
-      return shape[dim];
-  }
-  return 0;
+std::vector<int64_t> Model::shapeOf(const std::string &output) const {
+  mlir::func::FuncOp function = main();
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+    if (auto name =
+            function.getResultAttrOfType<mlir::StringAttr>(i, kNameAttr);
+        name && name.getValue() == output)
+      return llvm::cast<mlir::RankedTensorType>(type).getShape().vec();
+  return {};
+}
+
+/// The size of the classes' dimension; 0 if there is none.
+static int64_t classesOf(const rt::TrainLoss &loss) {
+  int64_t rank = loss.outputShape.size();
+  int64_t dim = loss.classDim < 0 ? rank + loss.classDim : loss.classDim;
+  return 0 <= dim && dim < rank ? loss.outputShape[dim] : 0;
 }
 
 void Model::describeLabels(rt::TrainLoss &loss) const {
@@ -299,6 +303,7 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
     t.loss.labels = {step.loss.target};
   t.loss.ignoreIndex = step.loss.ignoreIndex;
   t.loss.classDim = step.loss.classDim;
+  t.loss.text = step.loss.text;
   t.loss.classWeights = step.loss.classWeights;
   t.rate.base = step.optimizer.learningRate;
   t.beta1 = step.optimizer.option("beta1");
@@ -404,8 +409,9 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     Model model(inference);
     options.dims = inference.dims;
     loop.sharedInputs = model.sharedInputs;
+    loop.loss.outputShape = model.shapeOf(loop.loss.output);
     if (loop.loss.hasClasses())
-      loop.loss.classes = model.classesOf(loop.loss);
+      loop.loss.classes = classesOf(loop.loss);
     else if (loop.loss.isScalar())
       model.describeLabels(loop.loss);
     loop.joins = whatCountsFilling(model.main(), loop.loss);
@@ -443,6 +449,15 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   std::string classes = std::to_string(loop.loss.classes);
   requireStatus(job.share(classes));
   loop.loss.classes = std::stoll(classes);
+  std::string sizes = llvm::join(
+      llvm::map_range(loop.loss.outputShape,
+                      [](int64_t size) { return std::to_string(size); }),
+      "x");
+  requireStatus(job.share(sizes));
+  loop.loss.outputShape.clear();
+  for (llvm::StringRef size : llvm::split(sizes, 'x'))
+    if (!size.empty())
+      loop.loss.outputShape.push_back(std::stoll(size.str()));
   requireStatus(job.share(loop.joins));
   std::string shared = llvm::join(loop.sharedInputs, "\n");
   requireStatus(job.share(shared));

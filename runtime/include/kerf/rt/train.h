@@ -66,6 +66,9 @@ struct TrainLoss {
   std::vector<double> classWeights;
   /// Where the output has its classes; negative: counted from its end.
   int64_t classDim = -1;
+  /// Of the output, batch first; empty: not known.
+  std::vector<int64_t> outputShape;
+  std::string text; ///< as the user wrote it
 
   bool hasClasses() const;
   /// Computed by the model itself.
