@@ -46,6 +46,14 @@ expect_error(checks, "a folder that takes none", ["run", MODEL, f"--input={OUT /
 trained = kerf(*TRAIN, *STEP, "-o", OUT / "out.pt", f"--eval-data={OUT / 'data.npz'}", "--json")
 checks.expect("a model by another's name", trained.returncode == 0 and
               "out.pt will be an ONNX model, which torch.load does not read (--save-safetensors=FILE writes its weights)" in trained.stderr, trained.stderr)
+# A file has the format of its flag, whatever its name says.
+WEIGHTS = " (--save-safetensors=FILE writes its weights)"
+for flag, file, said in (("-o", "a.safetensors", "an ONNX model, whatever its name says" + WEIGHTS), ("-o", "a.npz", "an ONNX model, whatever its name says"),
+                         ("-o", "a.onnx", ""), ("-o", "a", ""), ("--save-safetensors", "b.onnx", "a safetensors file, whatever its name says (-o FILE writes the model)"),
+                         ("--save-safetensors", "b.pt", "a safetensors file, which torch.load does not read"), ("--save-safetensors", "b.safetensors", "")):
+    named = kerf(*TRAIN, *STEP, flag, OUT / file)
+    lines = [line for line in named.stderr.splitlines() if " will be " in line]
+    checks.expect(f"{flag} {file}", named.returncode == 0 and lines == ([f"note: {OUT / file} will be {said}"] if said else []), named.stderr)
 checks.expect("samples of the evaluation", json.loads(trained.stdout).get("eval_samples") == 8, trained.stdout)
 
 for name, meant in (("ddp", "dp"), ("tpp", None), ("mp", None), ("x", None), ("dp", None)):

@@ -373,6 +373,40 @@ static bool nameOutput(Options &options) {
   return true;
 }
 
+/// A file of another format than its name says: the format follows from the
+/// flag.
+static void noteNames(const Options &options, std::vector<std::string> &notes) {
+  auto endsIn = [](llvm::StringRef file,
+                   std::initializer_list<llvm::StringRef> endings) {
+    return llvm::any_of(endings, [&](llvm::StringRef ending) {
+      return file.ends_with_insensitive(ending);
+    });
+  };
+  auto note = [&](const std::string &file, const char *format,
+                  const std::string &instead) {
+    const char *reads = endsIn(file, {".pt", ".pth"})
+                            ? ", which torch.load does not read"
+                            : ", whatever its name says";
+    notes.push_back(file + " will be " + format + reads + instead);
+  };
+  bool isOfWeights =
+      endsIn(options.output, {".pt", ".pth", ".ckpt", ".safetensors"});
+  if (isOfWeights ||
+      endsIn(options.output, {".bin", ".npz", ".npy", ".h5", ".pkl", ".gguf",
+                              ".kerf", ".json", ".pb", ".tflite"}))
+    note(options.output, "an ONNX model",
+         isOfWeights && options.safetensors.empty()
+             ? " (--save-safetensors=FILE writes its weights)"
+             : "");
+  if (endsIn(options.safetensors,
+             {".pt", ".pth", ".ckpt", ".onnx", ".bin", ".npz", ".npy", ".h5",
+              ".pkl", ".gguf", ".kerf", ".json", ".pb", ".tflite"}))
+    note(options.safetensors, "a safetensors file",
+         endsIn(options.safetensors, {".onnx"}) && options.output.empty()
+             ? " (-o FILE writes the model)"
+             : "");
+}
+
 /// Names all that is missing at once.
 static void requireStep(const Options &options) {
   std::string missing;
@@ -429,16 +463,12 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   if (isNamed)
     loop.notes.push_back("the trained model goes to " + options.output +
                          " (-o FILE says where, --no-output keeps none)");
-  else if (llvm::StringRef file = options.output;
-           file.ends_with(".pt") || file.ends_with(".pth"))
-    loop.notes.push_back(options.output +
-                         " will be an ONNX model, which torch.load does not "
-                         "read (--save-safetensors=FILE writes its weights)");
   else if (options.output.empty() && options.safetensors.empty() &&
            !options.noOutput)
     loop.notes.push_back("no trained model is written: checkpoints go to " +
                          options.checkpointDir +
                          " (-o FILE writes the model as well)");
+  noteNames(options, loop.notes);
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   if (job.leads())
