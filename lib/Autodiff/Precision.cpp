@@ -35,7 +35,7 @@ StringRef kerf::autodiff::toString(Precision precision) {
 
 std::optional<Precision> kerf::autodiff::parsePrecision(StringRef text) {
   return llvm::StringSwitch<std::optional<Precision>>(text)
-      .Case("f32", Precision::F32)
+      .Cases({"f32", "fp32"}, Precision::F32)
       .Case("tf32", Precision::TF32)
       .Case("bf16", Precision::BF16)
       .Cases({"f16", "fp16"}, Precision::F16)

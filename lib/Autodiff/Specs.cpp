@@ -137,7 +137,18 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
                known);
 }
 
-llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
+/// What was read, or an error that says where commas belong.
+template <typename Spec>
+static llvm::Expected<Spec> orCommas(llvm::Expected<Spec> spec,
+                                     StringRef text) {
+  std::string meant = spec ? "" : kerf::withCommas(text.trim().str());
+  if (meant.empty())
+    return spec;
+  return wrong(llvm::toString(spec.takeError()) +
+               "; options have commas between them: " + meant);
+}
+
+static llvm::Expected<LossSpec> readLoss(StringRef text) {
   LossSpec spec;
   text = text.trim();
   spec.text = text.str();
@@ -222,7 +233,11 @@ static llvm::Error optimizerOption(const OptimizerRule &rule,
                     : ""));
 }
 
-llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
+llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
+  return orCommas(readLoss(text), text);
+}
+
+static llvm::Expected<OptimizerSpec> readOptimizer(StringRef text) {
   OptimizerSpec spec;
   spec.text = text.trim().str();
   llvm::StringSet<> given;
@@ -265,4 +280,8 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   if (StringRef reason = rule->check ? rule->check(spec) : ""; !reason.empty())
     return wrong("option optimizer: " + reason);
   return spec;
+}
+
+llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
+  return orCommas(readOptimizer(text), text);
 }

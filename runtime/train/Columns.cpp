@@ -136,6 +136,21 @@ ConvertFn requireExact(const DataSet &data, const DataArray &array,
           doesNotHold(input.dtype, array.dtype)));
 }
 
+/// Names the arrays that no input reads: a slip, or more than the step needs.
+std::string unreadArrays(const DataSet &data,
+                         const std::vector<DataInput> &inputs) {
+  std::string names;
+  int64_t count = 0;
+  for (const DataArray &array : data.arrays)
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const DataInput &input) {
+          return input.name == array.name;
+        }))
+      names += cat(count++ ? ", " : "", "\"", array.name, "\"");
+  return count == 0 ? ""
+                    : cat(data.path, ": the step reads no ",
+                          count == 1 ? "array " : "arrays ", names);
+}
+
 Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
   Samples samples;
   samples.count = -1;
@@ -175,6 +190,7 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
     column.owner = array.owner;
     samples.columns.push_back(std::move(column));
   }
+  samples.unread = unreadArrays(data, inputs);
   return samples;
 }
 

@@ -77,12 +77,18 @@ struct Samples {
   int64_t count = 0;
   std::vector<Column> columns;            ///< as the inputs
   bool isTokens = false, isBytes = false; ///< DataSet's
+  /// Which arrays no input reads, as a note; empty: each is read.
+  std::string unread;
 };
 
 /// Finds every input in the data. Tokens: the only integer input that is not
 /// labels gets tokens [i, i+s), labels get [i+1, i+s+1), for i = 0, s, 2s, ...
 /// Throws KERF_INVALID_ARGUMENT showing both sides where they do not fit.
 Samples bindColumns(const DataSet &data, const std::vector<DataInput> &inputs);
+
+/// Labels of classes are compared, and the last batch is filled up with ignored
+/// ones: both need a type that can say so. Throws KERF_INVALID_ARGUMENT.
+void requireLabelType(const DataInput &input, const TrainLoss &loss);
 
 /// A number that other samples hardly have: XXH3 of names, types, sizes and of
 /// up to 256 samples, evenly spread.

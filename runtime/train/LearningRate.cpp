@@ -21,6 +21,7 @@
 
 #include "../base/Error.h"
 
+#include "kerf/Format/ClosestName.h"
 #include "kerf/Format/Decimal.h"
 
 #include <algorithm>
@@ -74,8 +75,8 @@ static bool parseNumber(const std::string &text, double &value) {
   return kerf::isDecimal(text) && std::isfinite(value) && value >= 0;
 }
 
-std::string kerf::rt::parseLearningRate(const std::string &text,
-                                        LearningRate &rate) {
+static std::string readLearningRate(const std::string &text,
+                                    LearningRate &rate) {
   bool hasEnd = false, hasFactor = false;
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
@@ -144,6 +145,14 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
   if (hasEnd && rate.min > rate.base)
     return cat("min is ", rate.min, ", expected at most the rate, ", rate.base);
   return "";
+}
+
+std::string kerf::rt::parseLearningRate(const std::string &text,
+                                        LearningRate &rate) {
+  std::string wrong = readLearningRate(text, rate);
+  std::string meant = wrong.empty() ? "" : kerf::withCommas(text);
+  return meant.empty() ? wrong
+                       : wrong + "; options have commas between them: " + meant;
 }
 
 double kerf::rt::biasCorrection(double beta, int64_t updates) {

@@ -27,6 +27,21 @@ uint64_t kerf::rt::fingerprint(const Samples &samples) {
   return hash;
 }
 
+void kerf::rt::requireLabelType(const DataInput &input, const TrainLoss &loss) {
+  if (!input.isLabels || (!loss.hasClasses() && loss.classes <= 0))
+    return;
+  if (input.dtype != KERF_I64 && input.dtype != KERF_I32)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("labels \"", input.name, "\" are ",
+                    kerf_dtype_name(input.dtype), ", expected i32 or i64"));
+  if (input.dtype == KERF_I32 && loss.ignores &&
+      static_cast<int64_t>(static_cast<int32_t>(loss.ignoreIndex)) !=
+          loss.ignoreIndex)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("ignore_index is ", loss.ignoreIndex,
+                    ", which i32 labels \"", input.name, "\" cannot hold"));
+}
+
 /// The token at `place` of a flat file, which is one of its labels or the first
 /// of all.
 static std::string tokenText(const Samples &samples, int64_t token,

@@ -107,23 +107,7 @@ void Trainer::openPackage() {
                       p.name,
                       " keeps it, option batch-norm=frozen a statistic"));
   for (const DataInput &input : inputs)
-    requireLabelType(input);
-}
-
-/// Labels of classes are compared, and the last batch is filled up with ignored
-/// ones: both need a type that can say so.
-void Trainer::requireLabelType(const DataInput &input) {
-  if (!input.isLabels ||
-      (!options.loss.hasClasses() && options.loss.classes <= 0))
-    return;
-  if (input.dtype != KERF_I64 && input.dtype != KERF_I32)
-    throw usage(cat("labels \"", input.name, "\" are ",
-                    kerf_dtype_name(input.dtype), ", expected i32 or i64"));
-  int64_t ignored = options.loss.ignoreIndex;
-  if (input.dtype == KERF_I32 && options.loss.ignores &&
-      static_cast<int64_t>(static_cast<int32_t>(ignored)) != ignored)
-    throw usage(cat("ignore_index is ", ignored, ", which i32 labels \"",
-                    input.name, "\" cannot hold"));
+    requireLabelType(input, options.loss);
 }
 
 void Trainer::openData() {
@@ -556,6 +540,8 @@ void Trainer::run() {
   isReady = true;
   for (const std::string &text : options.notes)
     note(text);
+  if (!samples.unread.empty())
+    note(samples.unread);
   noteIdle();
   bytesPerRank = -1;
   loader = std::make_unique<BatchLoader>(

@@ -38,7 +38,6 @@ public:
 
 private:
   void openPackage();
-  void requireLabelType(const DataInput &input);
   void openData();
   void createSession();
   void resume();

@@ -210,7 +210,7 @@ jobs.append((expect_error, checks, "a machine that is too small", ["plan", *MLP,
              ['machine "h100-8" has 8 devices, 16 asked for: "h100-8x2" has as many']))
 jobs.append((expect_error, checks, "a flag of another command", ["plan", *MLP, "--diff", "x"], 2, ["unknown argument --diff, which is of kerf report"]))
 jobs.append((expect_error, checks, "no memory", ["plan", *MLP, "--memory-limit=0B"], 2, ["--memory-limit: '0B', expected more than 0"]))
-jobs.append((expect_error, checks, "a choice", ["plan", *MLP, "--precision=fp32"], 2, ["--precision: 'fp32', expected f32, tf32, bf16, f16 or fp16"]))
+jobs.append((expect_error, checks, "a choice", ["plan", *MLP, "--precision=fp8"], 2, ["--precision: 'fp8', expected f32, tf32, bf16 or f16"]))
 jobs.append((expect_error, checks, "a flag twice", ["plan", *MLP, "--precision=f32", "--precision=bf16"], 2, ["--precision is given more than once"]))
 jobs.append((expect_error, checks, "a dimension", ["plan", MLP[0], "--dim", "bacth=8"], 2, ['no input has a dimension "bacth", did you mean "batch"?']))
 jobs.append((expect_error, checks, "input folder", ["run", *MLP, f"--input={OUT / 'folder'}"], 2, ["is a folder, expected a file"]))

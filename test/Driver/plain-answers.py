@@ -56,6 +56,31 @@ for flag, file, said in (("-o", "a.safetensors", "an ONNX model, whatever its na
     checks.expect(f"{flag} {file}", named.returncode == 0 and lines == ([f"note: {OUT / file} will be {said}"] if said else []), named.stderr)
 checks.expect("samples of the evaluation", json.loads(trained.stdout).get("eval_samples") == 8, trained.stdout)
 
+# fp32 and fp16 are other names of f32 and f16.
+for flag, also in (("--precision=fp32", []), ("--precision=fp16", ["--loss-scale=1024"]), ("--gradient-dtype=fp32", []), ("--gradient-dtype=fp16", [])):
+    named = kerf(*TRAIN, *STEP, flag, *also, "--no-output")
+    checks.expect(f"{flag} is taken", named.returncode == 0, named.stderr)
+# Commas between options.
+BLANK = "; options have commas between them: "
+for flag, meant in (("--optimizer=adamw lr=1e-3 wd=0.1", "adamw,lr=1e-3,wd=0.1"), ("--optimizer=sgd,lr=0.1; momentum=0.9", "sgd,lr=0.1,momentum=0.9"),
+                    ("--optimizer=adamw:lr=1", "adamw,lr=1"), ("--optimizer=adam, betas=1", None), ("--optimizer=lion", None),
+                    ("--learning-rate=cosine warmup=3", "cosine,warmup=3"), ("--learning-rate=sine", None),
+                    ("--loss=huber(y,t delta=1)", "huber(y,t,delta=1)"), ("--loss=mse(y)", None)):
+    arguments = [given for given in STEP if given.split("=")[0] != flag.split("=")[0]]
+    expect_error(checks, flag, [*TRAIN, *arguments, flag, "--no-output"], 2, [re.escape(BLANK + meant + "\n") if meant else "^error: ((?!commas).)*\n"])
+# A loss of two outputs: labels are data, which may have an array of an output's name.
+named = kerf(*TRAIN, "--loss=mse(y,y)", "--optimizer=sgd", "--no-output")
+checks.expect("a loss of two outputs", named.returncode == 2 and re.search(
+    r'^error: \S+data.npz: no array for labels "y", which is an output of the model: a loss holds an output against data\n'
+    r"note: of two outputs the model computes the loss, as an output of one number: --loss=NAME\n$", named.stderr), named.stderr)
+np.savez(OUT / "more.npz", x=np.ones((8, 6), np.float32), y=np.ones((8, 4), np.float32), t=np.ones((8, 4), np.float32), more=np.ones(3))
+for labels, said in (("y", 'arrays "more", "t"'), ("t", 'arrays "more", "y"')):
+    named = kerf(*TRAIN[:-1], f"--data={OUT / 'more.npz'}", f"--loss=mse(y,{labels})", "--optimizer=sgd", "--no-output")
+    checks.expect(f"arrays that nothing reads, {labels}", named.returncode == 0 and f"note: {OUT / 'more.npz'}: the step reads no {said}\n" in named.stderr,
+                  named.stderr)
+named = kerf(*TRAIN, *STEP, "--no-output")
+checks.expect("all are read", "the step reads no" not in named.stderr, named.stderr)
+
 for name, meant in (("ddp", "dp"), ("tpp", None), ("mp", None), ("x", None), ("dp", None)):
     planned = kerf("plan", MODEL, "--dim=batch=8", "--devices=2", f"--mesh={name}=2")
     said = re.findall(r"^note: --mesh: axis '(\w+)' may cut anything, did you mean '(\w+)'\?$", planned.stderr, re.M)

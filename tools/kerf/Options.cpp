@@ -31,6 +31,17 @@ static std::vector<std::string> splitBindings(const std::string &text) {
   return parts;
 }
 
+/// Others write fp32 and fp16 for f32 and f16.
+static CLI::Validator shortTypes() {
+  return CLI::Validator(
+      [](std::string &text) {
+        if (text == "fp32" || text == "fp16")
+          text.erase(1, 1);
+        return std::string();
+      },
+      "");
+}
+
 void kerf::tool::addModel(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "ONNX model (model.onnx)")->required();
   app.add_option_function<std::vector<std::string>>(
@@ -102,9 +113,10 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "whole names")
       ->group(group);
   app.add_option("--precision", o.precision,
-                 "Of matrix products and convolutions: f32, bf16, f16 (fp16) "
-                 "or, on GPUs, tf32")
-      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16", "fp16"}))
+                 "Of matrix products and convolutions: f32, bf16, f16 (also "
+                 "fp32, fp16) or, on GPUs, tf32")
+      ->transform(shortTypes())
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}))
       ->group(group);
   app.add_flag("--fused-attention", o.fusedAttention,
                "With --precision=bf16 or f16: attention as one call; fast "
@@ -371,6 +383,7 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
   app.add_option("--gradient-dtype", o.gradientDtype,
                  "In which gradients are sent: f32, bf16 or f16 (default: the "
                  "precision)")
+      ->transform(shortTypes())
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->group(group);
   app.add_option("--clip-norm", o.clipNorm,

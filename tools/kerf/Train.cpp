@@ -144,6 +144,39 @@ std::vector<int64_t> Model::shapeOf(const std::string &output) const {
   return {};
 }
 
+/// Labels that are an output of the model are no data, unless the data has
+/// them.
+static void refuseOutputs(const Model &model, const Options &options,
+                          const rt::TrainLoss &loss) {
+  if (loss.isScalar() || loss.labels.size() != 1)
+    return;
+  const std::string &labels = loss.labels.front();
+  const ImportReport &report = model.compilation->getImportReport();
+  auto has = [](const std::vector<ModelValue> &values,
+                const std::string &name) {
+    return llvm::any_of(
+        values, [&](const ModelValue &value) { return value.name == name; });
+  };
+  if (!has(report.outputs, labels) || has(report.inputs, labels) ||
+      !has(report.outputs, loss.output)) // else the names are swapped
+    return;
+  rt::InputSpec spec;
+  spec.name = labels;
+  spec.shape = model.shapeOf(labels);
+  std::vector<std::optional<rt::GivenInput>> given;
+  std::string error;
+  bool isFound = !spec.shape.empty() &&
+                 (!rt::matchData(options.data, {spec}, given, error) ||
+                  given.empty() || given[0]);
+  if (!isFound)
+    throw Failure{kUsage,
+                  options.data + ": no array for labels \"" + labels +
+                      "\", which is an output of the model: a loss holds an "
+                      "output against data",
+                  {"of two outputs the model computes the loss, as an output "
+                   "of one number: --loss=NAME"}};
+}
+
 /// The size of the classes' dimension; 0 if there is none.
 static int64_t classesOf(const rt::TrainLoss &loss) {
   int64_t rank = loss.outputShape.size();
@@ -443,6 +476,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     Model model(inference);
     options.dims = inference.dims;
     loop.sharedInputs = model.sharedInputs;
+    refuseOutputs(model, options, loop.loss);
     loop.loss.outputShape = model.shapeOf(loop.loss.output);
     if (loop.loss.hasClasses())
       loop.loss.classes = classesOf(loop.loss);

@@ -32,7 +32,7 @@ enum class Precision {
 
 /// "f32", "tf32", "bf16", "f16".
 llvm::StringRef toString(Precision precision);
-/// The same; "fp16" is "f16".
+/// The same; "fp32" is "f32" and "fp16" "f16".
 std::optional<Precision> parsePrecision(llvm::StringRef text);
 
 /// The type to which operands of products are rounded; null: to none.

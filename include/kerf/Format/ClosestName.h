@@ -120,6 +120,31 @@ inline std::string closestInput(const std::string &wanted,
   return closest;
 }
 
+/// "adamw,lr=1" of "adamw lr=1": blanks, ';' or ':' in front of KEY= where a
+/// comma belongs. Empty: there is none.
+inline std::string withCommas(const std::string &text) {
+  auto isPart = [](char letter) {
+    return std::isalpha(static_cast<unsigned char>(letter)) || letter == '_';
+  };
+  std::string result;
+  bool isOther = false;
+  for (size_t i = 0; i < text.size();) {
+    size_t next = std::min(text.find_first_not_of(" ;:", i), text.size());
+    size_t end = next;
+    while (end < text.size() && isPart(text[end]))
+      ++end;
+    if (next > i && i > 0 && end > next && end < text.size() &&
+        text[end] == '=' && result.back() != ',') {
+      result += ',';
+      isOther = true;
+      i = next;
+    } else {
+      result += text[i++];
+    }
+  }
+  return isOther ? result : "";
+}
+
 } // namespace kerf
 
 #endif // KERF_FORMAT_CLOSESTNAME_H
