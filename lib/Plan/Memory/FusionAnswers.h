@@ -50,30 +50,51 @@ llvm::DenseSet<mlir::Value>
 findStoredNarrow(mlir::func::FuncOp function,
                  llvm::function_ref<bool(mlir::OpOperand &)> moves);
 
-/// The questions about the ops of one function of a stage.
-struct FunctionQuestions {
+/// What planning is asked about one function of a stage. By default it is the
+/// only function, and nothing of it is cut.
+class FunctionQuestions {
+public:
+  explicit FunctionQuestions(const Views &views) : views(views) {}
+  virtual ~FunctionQuestions() = default;
+
   /// Whether the op is computed in the function.
-  llvm::function_ref<bool(mlir::Operation *)> isHere;
-  const Views &views;
+  virtual bool isHere(mlir::Operation *) const { return true; }
   /// Whether it is computed at load, or is a source that no step writes.
-  llvm::function_ref<bool(mlir::Operation *)> isConstant;
+  virtual bool isConstant(mlir::Operation *op) const = 0;
   /// Whether a value is left for another function as it is.
-  llvm::function_ref<bool(mlir::Value)> isKept;
-  /// Whether a collective or a slice stands between a value and its use.
-  llvm::function_ref<bool(mlir::OpOperand &)> moves;
-  /// Whether a call ends with the value, stored in 16 bits (StoredNarrow.h).
-  llvm::function_ref<bool(mlir::Value)> endsCall;
-  /// The type of a value on one device, where it is made.
-  llvm::function_ref<mlir::RankedTensorType(mlir::Value)> localType;
+  virtual bool isKept(mlir::Value) const { return false; }
   /// Whether a value is added up over micro-batches before it is sent.
-  llvm::function_ref<bool(mlir::Value)> isSummed;
-  /// Elements of a value on one device, as it is made and as it is read.
-  llvm::function_ref<int64_t(mlir::Value)> elements;
-  llvm::function_ref<int64_t(mlir::OpOperand &)> elementsRead;
-  /// Bytes of a value on one device as it is made, and as most uses read it.
-  llvm::function_ref<int64_t(mlir::Value)> bytes, bytesRead;
+  virtual bool isSummed(mlir::Value) const { return false; }
+  /// Whether a call ends with the value, stored in 16 bits (StoredNarrow.h).
+  virtual bool endsCall(mlir::Value) const { return false; }
+  /// Whether a collective or a slice stands between a value and its use.
+  virtual bool moves(mlir::OpOperand &) const { return false; }
   /// What a use reads where a collective stands in between.
-  llvm::function_ref<FusionQuestions::Copy(mlir::OpOperand &)> copy;
+  virtual FusionQuestions::Copy copyReadBy(mlir::OpOperand &) const {
+    return {};
+  }
+
+  /// The type of a value on one device as it is made, and as a use reads it.
+  virtual mlir::RankedTensorType localType(mlir::Value value) const {
+    return tensorType(value);
+  }
+  virtual mlir::RankedTensorType typeRead(mlir::OpOperand &use) const {
+    return tensorType(use.get());
+  }
+  /// Bytes of a value on one device as it is made, and as most uses read it.
+  virtual int64_t bytes(mlir::Value value) const {
+    return sizeBytes(localType(value));
+  }
+  virtual int64_t bytesRead(mlir::Value value) const { return bytes(value); }
+
+  int64_t elements(mlir::Value value) const {
+    return localType(value).getNumElements();
+  }
+  int64_t elementsRead(mlir::OpOperand &use) const {
+    return typeRead(use).getNumElements();
+  }
+
+  const Views &views;
   /// Whether kernels compute again what is cheap (ComputedTwice.h).
   bool computesTwice = false;
   /// Whether libraries have one step of each kind behind a product.
@@ -108,7 +129,7 @@ public:
   mlir::Value memoryOf(mlir::Value value) const override;
   int64_t bytesOf(mlir::Value memory) const override;
   Copy copyReadBy(mlir::OpOperand &read) const override {
-    return function.copy(read);
+    return function.copyReadBy(read);
   }
 
   /// The concatenations in whose memory values are written, by these.

@@ -166,49 +166,68 @@ bool StageMemory::roundsStored(
   return false;
 }
 
+/// The questions about one function, under the solution.
+class StageMemory::Questions : public FunctionQuestions {
+public:
+  Questions(const StageMemory &stage, StageFunction which)
+      : FunctionQuestions(stage.views), stage(stage), which(which) {
+    computesTwice = stage.graph.isMemoryBound();
+    hasFixedEpilogue = stage.graph.hasFixedEpilogue();
+    sumsByBlock = stage.graph.sumsByBlock();
+  }
+
+  bool isHere(Operation *op) const override {
+    return stage.isHere(op) && stage.functionOf(op) == which;
+  }
+  bool isConstant(Operation *op) const override { return stage.isConstant(op); }
+  bool isKept(Value value) const override {
+    return stage.kept.contains(stage.rootOf(value));
+  }
+  bool isSummed(Value value) const override {
+    return stage.map.microBatches > 1 && stage.partsOfSums.contains(value) &&
+           llvm::any_of(value.getUsers(), [&](Operation *user) {
+             return !isTerminator(user) && !stage.isHere(user);
+           });
+  }
+  bool endsCall(Value value) const override {
+    return stage.endsCall.contains(value);
+  }
+  bool moves(OpOperand &use) const override {
+    return !isAssignTarget(use) && stage.moves(use);
+  }
+  FusionQuestions::Copy copyReadBy(OpOperand &use) const override {
+    return stage.copyReadBy(use, which);
+  }
+  RankedTensorType localType(Value value) const override {
+    return typeIn(value, stage.graph.resultLayout(stage.solution, value));
+  }
+  RankedTensorType typeRead(OpOperand &use) const override {
+    return typeIn(use.get(), stage.graph.operandLayout(stage.solution, use));
+  }
+  int64_t bytes(Value value) const override {
+    return stage.isGathered(value)
+               ? stage.graph.localBytes(stage.solution, value)
+               : stage.heldBytes(value);
+  }
+  int64_t bytesRead(Value value) const override {
+    return stage.heldBytes(value);
+  }
+
+private:
+  RankedTensorType typeIn(Value value, LayoutId layout) const {
+    return plan::localType(tensorType(value), stage.graph.layouts[layout]);
+  }
+
+  const StageMemory &stage;
+  StageFunction which;
+};
+
 void StageMemory::formGroups() {
   std::set<StageFunction> used;
   for (const StageRuns::Run &run : runs.all())
     used.insert(run.which);
-  for (StageFunction which : used) {
-    auto isInPart = [&](Operation *op) {
-      return isHere(op) && functionOf(op) == which;
-    };
-    auto isKnown = [&](Operation *op) { return isConstant(op); };
-    auto isMoved = [&](OpOperand &use) {
-      return !isAssignTarget(use) && moves(use);
-    };
-    auto local = [&](Value value) {
-      return plan::localType(
-          tensorType(value),
-          graph.layouts[graph.resultLayout(solution, value)]);
-    };
-    auto bytes = [&](Value value) {
-      return isGathered(value) ? graph.localBytes(solution, value)
-                               : heldBytes(value);
-    };
-    auto bytesRead = [&](Value value) { return heldBytes(value); };
-    auto copy = [&](OpOperand &use) { return copyReadBy(use, which); };
-    auto elements = [&](Value value) { return local(value).getNumElements(); };
-    auto elementsRead = [&](OpOperand &use) {
-      LayoutId layout = graph.operandLayout(solution, use);
-      return plan::localType(tensorType(use.get()), graph.layouts[layout])
-          .getNumElements();
-    };
-    auto endsHere = [&](Value value) { return endsCall.contains(value); };
-    auto isSummed = [&](Value value) {
-      return map.microBatches > 1 && partsOfSums.contains(value) &&
-             llvm::any_of(value.getUsers(), [&](Operation *user) {
-               return !isTerminator(user) && !isHere(user);
-             });
-    };
-    auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
-    orders[which].form(function.getBody().front(),
-                       {isInPart, views, isKnown, isInSlot, isMoved, endsHere,
-                        local, isSummed, elements, elementsRead, bytes,
-                        bytesRead, copy, graph.isMemoryBound(),
-                        graph.hasFixedEpilogue(), graph.sumsByBlock()});
-  }
+  for (StageFunction which : used)
+    orders[which].form(function.getBody().front(), Questions(*this, which));
 }
 
 /// As partition chooses the values that a function leaves for later ones.

@@ -60,6 +60,8 @@ public:
   PlanResult::Memory run();
 
 private:
+  class Questions;
+
   /// A value in another layout than the one that it is held in: made in a
   /// function for the first use that wants it, held until the last.
   struct Move {

@@ -12,6 +12,20 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+namespace {
+/// The questions about a function of which nothing is cut.
+class Uncut : public FunctionQuestions {
+public:
+  Uncut(const Views &views, const DenseSet<Operation *> &atLoad)
+      : FunctionQuestions(views), atLoad(atLoad) {}
+
+  bool isConstant(Operation *op) const override { return atLoad.contains(op); }
+
+private:
+  const DenseSet<Operation *> &atLoad;
+};
+} // namespace
+
 Traffic::Traffic(func::FuncOp function) {
   Block &block = function.getBody().front();
   auto isMoved = [](OpOperand &) { return false; };
@@ -23,24 +37,8 @@ Traffic::Traffic(func::FuncOp function) {
   auto areTogether = [](Operation *, Operation *) { return true; };
   Views views(block, {isViewOp, isMoved, areTogether});
 
-  auto isHere = [](Operation *) { return true; };
-  auto isConstant = [&](Operation *op) { return atLoad.contains(op); };
-  auto isKept = [](Value) { return false; };
-  auto endsCall = [](Value) { return false; };
-  auto elements = [](Value value) {
-    return tensorType(value).getNumElements();
-  };
-  auto elementsRead = [](OpOperand &use) {
-    return tensorType(use.get()).getNumElements();
-  };
-  auto bytes = [](Value value) { return sizeBytes(tensorType(value)); };
-  auto isNoSum = [](Value) { return false; };
-  auto isNoCopy = [](OpOperand &) { return FusionQuestions::Copy(); };
-  auto whole = [](Value value) { return tensorType(value); };
   FunctionOrder order;
-  order.form(block,
-             {isHere, views, isConstant, isKept, isMoved, endsCall, whole,
-              isNoSum, elements, elementsRead, bytes, bytes, isNoCopy});
+  order.form(block, Uncut(views, atLoad));
 
   // The first op of its group; an op that is in none is one by itself.
   auto firstOf = [&](Operation *op) {
@@ -72,7 +70,7 @@ Traffic::Traffic(func::FuncOp function) {
       continue;
     OpTraffic &own = known[&op];
     own.isFree =
-        views.contains(&op) || isConstant(&op) ||
+        views.contains(&op) || atLoad.contains(&op) ||
         (op.getNumOperands() > 0 && llvm::all_of(op.getOpOperands(), isPlaced));
     if (own.isFree)
       continue;
