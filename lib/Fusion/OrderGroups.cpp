@@ -52,6 +52,7 @@ public:
       : map(map), questions(questions) {
     findProducers();
     findReads();
+    findLeft();
     chainCommunication();
   }
 
@@ -256,15 +257,17 @@ private:
                                     : copyBytes.lookup(memory.second);
   }
 
-  /// Whether what no group is reads the value: it is held until the end.
+  /// Finds the values that what no group is reads: they are held until the end.
+  void findLeft() {
+    for (const FusionGroup &group : map.groups)
+      for (Operation *op : group.ops)
+        for (OpOperand *read : questions.readsOf(op))
+          if (map.groupsOf(read->getOwner()).empty())
+            left.insert(questions.memoryOf(read->get()));
+  }
+
   bool isLeft(Memory memory) const {
-    Value value = memory.first;
-    return memory.second == kItself &&
-           llvm::any_of(questions.readsOf(value.getDefiningOp()),
-                        [&](OpOperand *read) {
-                          return questions.memoryOf(read->get()) == value &&
-                                 map.groupsOf(read->getOwner()).empty();
-                        });
+    return memory.second == kItself && left.contains(memory.first);
   }
 
   /// Whether it is communication, or something of it is sent elsewhere as soon
@@ -421,6 +424,7 @@ private:
   std::vector<SmallVector<int64_t>> producersOf;
   std::vector<SmallVector<Read>> readsOf; ///< by group
   DenseMap<int64_t, int64_t> copyBytes;   ///< by number
+  DenseSet<Value> left;                   ///< held until the end
   DenseMap<int64_t, int64_t> placeOf; ///< of gradients in front of the update
 };
 } // namespace

@@ -233,7 +233,8 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   summary.bytesPerRank = attempt.stages.bytesPerRank;
   summary.totalBytes = attempt.stages.totalBytes;
   summary.peakMemoryBytes = peakOf(attempt.stages);
-  smallestSeen.consider({summary.peakMemoryBytes, nameOf(summary)});
+  if (summary.peakMemoryBytes < smallestSeen.bytes)
+    smallestSeen = {summary.peakMemoryBytes, summary};
   if (!fits(attempt)) {
     summary.status = Status::Unknown;
     summary.reason = whyTooLarge(summary.peakMemoryBytes);

@@ -152,6 +152,8 @@ MemoryNeeds StepPlanner::memoryNeeds() const {
   needs.proven = std::numeric_limits<int64_t>::max();
   for (const Variant &variant : variants) {
     MemoryNeeds own = variant.planner->memoryNeeds();
+    own.smallest.candidate.recomputeEvery = variant.every;
+    own.smallest.candidate.zero = variant.zero;
     needs.proven = std::min(needs.proven, own.proven);
     needs.smallest.consider(own.smallest);
   }
@@ -256,6 +258,8 @@ Tried StepPlanner::tryOut() {
     return tried;
   all->planner->mustEnd(options.deadlineSeconds, /*mayBeEmpty=*/true);
   Tried again = all->planner->tryOut();
+  again.smallest.candidate.recomputeEvery = all->every;
+  again.smallest.candidate.zero = all->zero;
   tried.smallest.consider(again.smallest);
   if (again.verdict == Trial::Found ||
       (again.verdict == Trial::Unknown && tried.verdict == Trial::None))

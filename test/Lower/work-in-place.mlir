@@ -137,3 +137,49 @@ module attributes {exec.mesh = #dist<mesh_shape["dp"=2]>} {
     exec.run @stage0_last(%again, %z) micro_batch 0 : memref<4xf32>, memref<4xf32>
   }
 }
+
+// -----
+
+// So is a sum that the function adds to before (the last backward pass together with the update), whose slot stands
+// twice: it reads it and gives it back. Not one that is read behind the run.
+// CHECK-LABEL: exec.func @stage0_backward_update(
+// CHECK-SAME: %[[SUM:[a-z0-9]+]]: memref<4xf32>, %[[KEPT:[a-z0-9]+]]: memref<4xf32>, %{{[a-z0-9]+}}: memref<4xf32>)
+// CHECK: exec.launch @add(%[[SUM]]) -> (%[[SUM]])
+// CHECK: exec.collective 0 all_reduce sum ["dp"] %[[SUM]] -> %[[SUM]]
+// CHECK: exec.launch @add(%[[KEPT]]) -> (%[[KEPT]])
+// CHECK: exec.collective 1 all_reduce sum ["dp"] %[[KEPT]] -> %[[B:.*]] bytes
+module attributes {exec.mesh = #dist<mesh_shape["dp"=2]>} {
+  exec.kernel @add(%x: tensor<4xf32>) -> tensor<4xf32> attributes {index = 0 : i64, node = ""} {
+    %0 = nn.add %x, %x : tensor<4xf32>
+    exec.yield %0 : tensor<4xf32>
+  }
+  exec.func @stage0_backward_update(%read: memref<4xf32>, %readKept: memref<4xf32>, %sum: memref<4xf32>,
+                                    %kept: memref<4xf32>, %y: memref<4xf32>)
+      attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase update>} {
+    exec.launch @add(%sum) -> (%sum) : (memref<4xf32>) -> memref<4xf32>
+    %0 = exec.arena : memref<4xf32>
+    exec.collective 0 all_reduce sum ["dp"] %sum -> %0 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %0 -> %y : memref<4xf32> -> memref<4xf32>
+    exec.launch @add(%kept) -> (%kept) : (memref<4xf32>) -> memref<4xf32>
+    %1 = exec.arena : memref<4xf32>
+    exec.collective 1 all_reduce sum ["dp"] %kept -> %1 bytes 16 purpose gradient phase update node "" : memref<4xf32> -> memref<4xf32>
+    exec.copy %1 -> %y : memref<4xf32> -> memref<4xf32>
+    exec.return
+  }
+  exec.func @stage0_last(%again: memref<4xf32>, %z: memref<4xf32>)
+      attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase update>} {
+    exec.copy %again -> %z : memref<4xf32> -> memref<4xf32>
+    exec.return
+  }
+  exec.stage 0 {
+    %sum = exec.slot "sum" : memref<4xf32>
+    %kept = exec.slot "sum" : memref<4xf32>
+    %y = exec.slot "result" : memref<4xf32>
+    %z = exec.slot "result" : memref<4xf32>
+    exec.zero %sum : memref<4xf32>
+    exec.zero %kept : memref<4xf32>
+    exec.run @stage0_backward_update(%sum, %kept, %sum, %kept, %y) micro_batch 0
+        : memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>
+    exec.run @stage0_last(%kept, %z) micro_batch 0 : memref<4xf32>, memref<4xf32>
+  }
+}

@@ -199,6 +199,8 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   assert(succeeded(formed) && "planning refuses no op");
   map = std::move(*formed);
   places = answers.getPlaces();
+  for (auto [part, whole] : places)
+    parts[whole].push_back(part);
   if (questions.computesTwice) {
     Copies twice(map, answers, questions);
     computeTwice(map, twice);
@@ -286,14 +288,6 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   assert(ordered.size() == first.size() && "groups form no cycle");
   for (auto [time, place] : llvm::enumerate(ordered))
     times[first[place]] = static_cast<int64_t>(time) + 1;
-}
-
-SmallVector<Value> FunctionOrder::writtenIn(Value whole) const {
-  SmallVector<Value> found;
-  for (auto [part, place] : places)
-    if (place == whole)
-      found.push_back(part);
-  return found;
 }
 
 SmallVector<int64_t, 2> FunctionOrder::readTimesOf(Operation *maker,

@@ -36,7 +36,11 @@ public:
     return places.lookup(memory);
   }
   /// The values that are written in the memory of a concatenation.
-  llvm::SmallVector<mlir::Value> writtenIn(mlir::Value whole) const;
+  llvm::ArrayRef<mlir::Value> writtenIn(mlir::Value whole) const {
+    auto found = parts.find(whole);
+    return found == parts.end() ? llvm::ArrayRef<mlir::Value>()
+                                : llvm::ArrayRef(found->second);
+  }
   llvm::ArrayRef<mlir::Operation *> togetherWith(mlir::Operation *op) const {
     int64_t group = map.find(op);
     return group < 0 ? llvm::ArrayRef<mlir::Operation *>()
@@ -48,7 +52,9 @@ private:
 
   FusionGroups map;
   llvm::DenseMap<mlir::Value, mlir::Value> places; ///< of parts of joins
-  std::vector<int64_t> times;                      ///< per group
+  /// Of joins, the other way round.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> parts;
+  std::vector<int64_t> times; ///< per group
 };
 
 } // namespace kerf::plan

@@ -218,7 +218,8 @@ private:
   /// What the smallest plan takes, and which it is.
   std::string ofSmallest() const {
     return perDevice(needs.smallest.bytes) +
-           (given.devices > 1 ? " (" + needs.smallest.name + ")" : "");
+           (given.devices > 1 ? " (" + nameOf(needs.smallest.candidate) + ")"
+                              : "");
   }
   std::string timeOver() const;
   Infeasibility contradiction(const PlanOptions &unlimited);

@@ -16,7 +16,7 @@ namespace kerf::plan {
 /// not.
 struct SmallestPlan {
   int64_t bytes = std::numeric_limits<int64_t>::max(); ///< as predicted
-  std::string name;                                    ///< see nameOf()
+  CandidateSummary candidate;
 
   bool isKnown() const { return bytes < std::numeric_limits<int64_t>::max(); }
   void consider(const SmallestPlan &other) {
