@@ -6,6 +6,7 @@
 // through several views is several sources; none overlap (JoinViews.cpp).
 //
 //===----------------------------------------------------------------------===//
+#include "ParameterPatterns.h"
 #include "Sources.h"
 #include "Step.h"
 
@@ -156,108 +157,6 @@ llvm::DenseSet<Value> Step::reachedFromLoss(bool byGradients) {
 }
 
 namespace {
-
-/// The regular expressions of one flag, and whether each of them matched a
-/// name.
-class Patterns {
-public:
-  Patterns(StringRef flag, ArrayRef<std::string> texts,
-           ArrayRef<OtherName> otherNames)
-      : flag(flag), otherNames(otherNames) {
-    for (const std::string &text : texts)
-      patterns.push_back({text, namePattern(text), false});
-  }
-  bool match(StringRef name) {
-    bool found = false;
-    names.push_back(name.str());
-    for (Pattern &pattern : patterns)
-      if (pattern.regex.match(name))
-        found = pattern.used = true;
-    return found;
-  }
-  /// What reports call a part of a parameter, which is one by itself.
-  bool matchPart(StringRef name) {
-    bool found = false;
-    for (Pattern &pattern : patterns)
-      if (pattern.text == name)
-        found = pattern.used = true;
-    return found;
-  }
-  bool empty() const { return patterns.empty(); }
-  void noteStatistic(StringRef name) { statistics.push_back(name.str()); }
-  LogicalResult checkSyntax(Step &step) {
-    std::string error;
-    for (Pattern &pattern : patterns)
-      if (!pattern.regex.isValid(error))
-        return step.request(flag + ": '" + pattern.text +
-                            "' is no regular expression: " + error +
-                            (StringRef(pattern.text).contains('*')
-                                 ? Twine(" (any characters are '.*')")
-                                 : Twine()));
-    return success();
-  }
-  LogicalResult checkUsed(Step &step) {
-    LogicalResult result = success();
-    for (const Pattern &pattern : patterns)
-      if (const auto *found =
-              pattern.used ? statistics.end()
-                           : llvm::find_if(statistics,
-                                           [&](const std::string &name) {
-                                             return pattern.regex.match(name);
-                                           });
-          found != statistics.end()) {
-        result = step.request(flag + ": '" + pattern.text +
-                              "' names running statistics ('" + *found +
-                              "') and no parameter; option "
-                              "batch-norm=frozen keeps these");
-      } else if (!pattern.used) {
-        std::string stored = storedAs(otherNames, pattern.text);
-        std::string close = stored.empty() ? closestPattern(pattern.text, names)
-                                           : ": " + stored;
-        result = step.request(flag + ": no parameter matches '" + pattern.text +
-                              "'" + (close.empty() ? someNames() : close));
-        if (stored.empty())
-          step.note(
-              "weights that several layers share have one name; kerf plan "
-              "with option train and -v prints all names");
-      }
-    return result;
-  }
-  /// A pattern that matches some names, and of a weight one that it is not
-  /// stored under.
-  void noteOtherNames(Step &step) const {
-    for (const Pattern &pattern : patterns)
-      if (std::string stored = storedAs(otherNames, pattern.text);
-          pattern.used && !stored.empty())
-        step.notes.push_back(flag.str() + ": " + stored + ", which '" +
-                             pattern.text + "' does not match");
-  }
-
-private:
-  /// The first few names that exist, for the message on a pattern that matches
-  /// none of them.
-  std::string someNames() const {
-    constexpr size_t kFew = 3;
-    std::string text;
-    for (size_t i = 0; i < std::min(kFew, names.size()); ++i)
-      text += (i == 0 ? ": there are '" : ", '") + names[i] + "'";
-    if (names.size() > kFew)
-      text += " and " + std::to_string(names.size() - kFew) +
-              (names.size() == kFew + 1 ? " other" : " others");
-    return text;
-  }
-
-  struct Pattern {
-    std::string text;
-    llvm::Regex regex;
-    bool used;
-  };
-  StringRef flag;
-  ArrayRef<OtherName> otherNames;
-  std::vector<Pattern> patterns;
-  std::vector<std::string> names; ///< that were looked at
-  llvm::SmallVector<std::string> statistics;
-};
 
 std::string labelOf(SourceOpInterface source) {
   std::string label = source.getSourceName().str();

@@ -160,7 +160,8 @@ std::vector<uint8_t> kerf::interpret::toBytes(RankedTensorType type,
 }
 
 void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
-                                      double units, std::mt19937_64 &random) {
+                                      double units, std::mt19937_64 &random,
+                                      const Tensor *terms) {
   auto type = dyn_cast<FloatType>(elementType);
   if (!type)
     return roundTo(tensor, elementType);
@@ -170,9 +171,13 @@ void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
   double most =
       units * std::ldexp(1, -static_cast<int>(type.getFPMantissaWidth()));
   std::uniform_real_distribution<double> moves(-0.5, 0.5);
-  for (auto [value, rounded] : llvm::zip_equal(tensor.data, exact.data))
-    if (double moved = value + value * most * moves(random); value != rounded)
+  for (auto [index, value] : llvm::enumerate(tensor.data)) {
+    double moved = value + value * most * moves(random);
+    if (terms)
+      moved += terms->data[index] * most * moves(random);
+    if (value != exact.data[index])
       value = moved;
+  }
   roundTo(tensor, elementType);
 }
 

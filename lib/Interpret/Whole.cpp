@@ -108,6 +108,31 @@ static bool hasBorder(Operation *op) {
          isa<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
 }
 
+/// What the numbers that `op` adds up to each element come to without their
+/// signs; none: it adds nothing up, or to a type so narrow that the rounding of
+/// the result is all there is (sums are in f32).
+static MaybeTensor
+termsOfSum(Operation *op, Operands operands,
+           llvm::function_ref<FailureOr<llvm::SmallVector<Tensor, 1>>(Operands)>
+               compute) {
+  if (!nn::isSumOfProducts(op) ||
+      cast<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()))
+              .getFPMantissaWidth() < 24)
+    return std::nullopt;
+  std::vector<Tensor> unsignedOnes;
+  unsignedOnes.reserve(operands.size());
+  for (auto [operand, value] : llvm::zip_equal(operands, op->getOperands())) {
+    unsignedOnes.push_back(*operand);
+    if (isa<FloatType>(getElementTypeOrSelf(value.getType())))
+      for (double &number : unsignedOnes.back().data)
+        number = std::fabs(number);
+  }
+  auto sums = compute(llvm::to_vector(llvm::make_pointer_range(unsignedOnes)));
+  if (failed(sums))
+    return std::nullopt;
+  return std::move(sums->front());
+}
+
 FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
                                                     std::vector<Tensor> inputs,
                                                     const Weights &weights,
@@ -116,12 +141,14 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
   State assigned;
   State *state = options.state;
   std::mt19937_64 random(options.seed);
-  auto rounded = [&](Value value, Tensor tensor) {
+  auto rounded = [&](Value value, Tensor tensor,
+                     const MaybeTensor &terms = std::nullopt) {
     Type type = getElementTypeOrSelf(value.getType());
     if (options.rounding == Rounding::Wide && (type.isF16() || type.isBF16()))
       type = Float32Type::get(type.getContext());
     if (options.rounding == Rounding::Random)
-      roundRandomlyTo(tensor, type, options.roundingUnits, random);
+      roundRandomlyTo(tensor, type, options.roundingUnits, random,
+                      terms ? &*terms : nullptr);
     else if (options.rounding != Rounding::None)
       roundTo(tensor, type);
     return tensor;
@@ -129,7 +156,6 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
   using Results = FailureOr<llvm::SmallVector<Tensor, 1>>;
   std::function<Results(Operation *, Operands)> compute =
       [&](Operation *op, Operands operands) -> Results {
-    Results results = failure();
     if (isa<nn::LoopOp>(op))
       return evaluateLoop(op, operands, compute);
     llvm::SmallVector<Tensor, 2> moved;
@@ -144,15 +170,21 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
         near.push_back(&tensor);
       operands = near;
     }
-    if (auto unfused = options.unfused
-                           ? evaluateUnfused(op, operands, options.threads)
-                           : std::nullopt)
-      results = llvm::SmallVector<Tensor, 1>{std::move(*unfused)};
-    else
-      results = evaluate(op, operands);
-    if (succeeded(results))
-      for (auto [value, result] : llvm::zip(op->getResults(), *results))
-        result = rounded(value, std::move(result));
+    auto evaluated = [&](Operands of) -> Results {
+      if (auto unfused = options.unfused
+                             ? evaluateUnfused(op, of, options.threads)
+                             : std::nullopt)
+        return llvm::SmallVector<Tensor, 1>{std::move(*unfused)};
+      return evaluate(op, of);
+    };
+    Results results = evaluated(operands);
+    if (failed(results))
+      return failure();
+    MaybeTensor terms;
+    if (options.rounding == Rounding::Random)
+      terms = termsOfSum(op, operands, evaluated);
+    for (auto [value, result] : llvm::zip(op->getResults(), *results))
+      result = rounded(value, std::move(result), terms);
     return results;
   };
   for (auto [argument, input] :

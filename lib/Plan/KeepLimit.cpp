@@ -352,7 +352,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     if (attempt.tries == 0)
       for (const Attempt::Known &known : attempt.known)
         peak = std::min(peak, known.predicted);
-    StringRef end = ", and nothing smaller was found";
+    StringRef end = ", and its search found nothing smaller";
     attempt.summary.reason =
         reason + (StringRef(reason).ends_with(end) ? "" : end.str());
     attempt.summary.peakMemoryBytes = peak;

@@ -88,4 +88,28 @@ for seed in (5, 6, 24):
     checks.expect(f"bf16, seed {seed}: verified", result.returncode == 0 and "that rounding alone decides" in result.stdout, result.stdout + result.stderr)
 result = kerf(*flags, "--seed=6", "--damage=conv1")
 checks.expect("bf16, a fault", result.returncode == 1 and "NOT equal" in result.stdout, result.stdout + result.stderr)
+
+# Keypoints as expected positions: behind a softmax over 4,096 pixels the gradient of the convolution's bias is 0 but for rounding,
+# and what makes it so is a sum (of each probability times its gradient) that is itself next to nothing of the numbers added up.
+rng = np.random.default_rng(2)
+parameters = [numpy_helper.from_array(numbers.astype(kind), name) for name, numbers, kind in (
+    ("weight", rng.standard_normal((6, 3, 3, 3)) / 9, np.float32), ("bias", rng.standard_normal(6) / 9, np.float32),
+    ("positions", np.linspace(-1, 1, 4096), np.float32), ("rows", np.array([0, 6, 4096]), np.int64), ("last", np.array([-1]), np.int64))]
+graph = helper.make_graph(
+    [helper.make_node("Conv", ["image", "weight", "bias"], ["heat"], name="conv", pads=[1] * 4), helper.make_node("Reshape", ["heat", "rows"], ["row"]),
+     helper.make_node("Softmax", ["row"], ["p"], name="softmax"), helper.make_node("Mul", ["p", "positions"], ["parts"]),
+     helper.make_node("ReduceSum", ["parts", "last"], ["y"], keepdims=0)],
+    "keypoints", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, 64, 64])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6])], parameters)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "keypoints.onnx")
+flags = ["verify", OUT / "keypoints.onnx", "--dim=batch=4", "--train", "--loss=mse(y,t)", "--trainable=weight", "--trainable=bias", "--steps=2"]
+for optimizer in ("adam", "rmsprop"):
+    for seed in range(4):
+        result = kerf(*flags, f"--optimizer={optimizer}", f"--seed={seed}")
+        checks.expect(f"keypoints, {optimizer}, seed {seed}: verified", result.returncode == 0 and "verified" in result.stdout,
+                      result.stdout + result.stderr)
+    for damage in ("conv", "softmax"):
+        result = kerf(*flags, f"--optimizer={optimizer}", f"--damage={damage}")
+        checks.expect(f"keypoints, {optimizer}: a fault of {damage}", result.returncode == 1 and "NOT equal" in result.stdout,
+                      result.stdout + result.stderr)
 checks.finish()

@@ -88,6 +88,11 @@ for name, path, dims in (("output", output, "batch=4"), ("reshape", reshape, "ba
 wrong = model("wrong", ["batch", 8], [node("Transpose", "x", perm=[0, 0])], ["batch", 8])
 result = kerf("plan", wrong, "--dim=batch=8", "--devices=2")
 checks.expect("wrong at any size", result.returncode == 3 and "wrong.onnx:node: " in result.stderr and "note: " not in result.stderr, result.stderr)
+# Nor this: the dimension has a size of its own.
+squeezed = model("squeezed", ["batch", 8], [node("Squeeze", "x", "last")], ["batch"], last=np.array([-1]))
+result = kerf("plan", squeezed, "--dim=batch=2", "--devices=2")
+checks.expect("a squeeze", result.returncode == 3 and "squeezed.onnx:node: dimension 1 has size 8, expected 1" in result.stderr and
+              "sizes that were given" not in result.stderr, result.stderr)
 
 # All sizes are fixed.
 fixed = model("fixed", [4, 8], [node("Relu", "x")], [4, 8])

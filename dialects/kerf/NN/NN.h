@@ -57,6 +57,10 @@ LinearGroups quotientLinearGroups(mlir::Type element);
 /// The one number that all elements of a constant of floats have.
 std::optional<double> splatNumber(mlir::Value value);
 
+/// Whether each element of the result is the sum of products that NNBase.td
+/// describes at `NN_SumOfProducts`.
+bool isSumOfProducts(mlir::Operation *op);
+
 /// Whether the op divides integers, and so fails where the divisor is 0.
 bool dividesIntegers(mlir::Operation *op);
 
@@ -97,6 +101,7 @@ KERF_TRAIT(BorderAtZero)
 KERF_TRAIT(ByElement)
 KERF_TRAIT(Division)
 KERF_TRAIT(Norm)
+KERF_TRAIT(SumOfProducts)
 KERF_TRAIT(Update)
 #undef KERF_TRAIT
 

@@ -132,6 +132,14 @@ class NN_Meaning<string elements, string expression> {
   }]);
 }
 
+// An element of the result is a sum of products, each of one element of every
+// float operand and a number that is not negative. So of operands without their
+// signs the op computes what the numbers that it adds up come to without theirs,
+// of which the rounding errors of the sum are a part, however small the sum is.
+def NN_SumOfProducts : NativeOpTrait<"SumOfProducts"> {
+  let cppNamespace = "::kerf::nn";
+}
+
 // Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` are
 // what the op does to one element, each a C++ expression of `x`, the operands'
 // elements, and `s`, what can be done with them (Elements.h); `onElements` is

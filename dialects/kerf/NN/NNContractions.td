@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, NN_SumOfProducts, Kerf_OperandRoleInterface]> {
   let summary = "batched matrix product";
   let description = [{
     `result[b, m, n] = sum_k lhs[b, m, k] rhs[b, k, n]`. Leading (batch)
@@ -33,7 +33,7 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gr
           "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product)">.definition;
 }
 
-def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, NN_SumOfProducts, Kerf_OperandRoleInterface]> {
   let summary = "convolution, NHWC activations and OIHW weights";
   let description = [{
     `result[n, p..., o] = sum_{r..., c} x[n, p*stride + r*dilation - low, g*C + c] w[o, c, r...]`
@@ -68,7 +68,8 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradie
           "windowLibraryWork(::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product), getType())">.definition;
 }
 
-class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
+class NN_PoolOp<string mnemonic, list<Trait> traits = []>
+    : NN_RuleOp<mnemonic, !listconcat(traits, [NN_Kernel<"Window">, NN_Infer, NN_Gradient])> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = [{
     $x custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict
@@ -97,7 +98,7 @@ def NN_MaxPoolOp : NN_PoolOp<"max_pool"> {
   let arguments = window;
 }
 
-def NN_AvgPoolOp : NN_PoolOp<"avg_pool"> {
+def NN_AvgPoolOp : NN_PoolOp<"avg_pool", [NN_SumOfProducts]> {
   let summary = "mean over windows, NHWC";
   let description = [{
     The sum over a window divided by the number of its positions inside the

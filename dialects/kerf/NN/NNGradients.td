@@ -20,7 +20,7 @@ class NN_ConvGradientOp<string mnemonic, list<Trait> traits = []> : NN_RuleOp<mn
 }
 
 def NN_ConvInputGradientOp
-    : NN_ConvGradientOp<"conv_input_gradient", [NN_Gradient, Kerf_OperandRoleInterface]> {
+    : NN_ConvGradientOp<"conv_input_gradient", [NN_Gradient, NN_SumOfProducts, Kerf_OperandRoleInterface]> {
   let summary = "gradient of a convolution with respect to its image, or transposed convolution";
   let description = [{
     The transpose of `nn.conv` as a linear map of its image: with `y = conv(x, w)`
@@ -48,7 +48,7 @@ def NN_ConvInputGradientOp
           "windowLibraryWork(::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call), getType())">.definition;
 }
 
-def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
+def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient", [NN_SumOfProducts]> {
   let summary = "gradient of a convolution with respect to its weights";
   let description = [{
     With `y = conv(x, w)` and the attributes of that op, the result has the shape
@@ -108,7 +108,7 @@ def NN_MaxPoolGradientOp : NN_PoolGradientOp<"max_pool_gradient", [NN_Infer]> {
                                                                 : ::kerf::LibraryWork::None, getType())}]>.definition;
 }
 
-def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
+def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient", [NN_SumOfProducts]> {
   let summary = "gradient of a mean over windows";
   let description = [{
     Each element of `dy`, divided by what `nn.avg_pool` with the same attributes
@@ -135,7 +135,7 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
                                                                 : ::kerf::LibraryWork::None, getType())}]>.definition;
 }
 
-def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
+def NN_ScatterAddOp : NN_LocalOp<"scatter_add", [NN_SumOfProducts]> {
   let summary = "sums of slices that go to one index, the gradient of nn.gather";
   let description = [{
     `result[a..., j, b...] = sum of updates[a..., i..., b...] over i with indices[i...] = j`

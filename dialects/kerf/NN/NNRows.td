@@ -24,7 +24,7 @@ class NN_RowDims<string dims, bit keeps = 1> {
     # "bool keepsRowDims() { return " # !if(keeps, "true", "false") # "; }\n";
 }
 
-def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
+def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Rows, NN_Infer, NN_Gradient, NN_SumOfProducts]> {
   let summary = "reduction over dimensions";
   let description = [{
     `result[i] = kind over dims of x[i, dims]`; the reduced dimensions are

@@ -51,9 +51,15 @@ std::vector<uint8_t> toBytes(mlir::RankedTensorType type, const Tensor &tensor);
 /// infinity past the largest one; integers of up to 32 bits wrap around.
 void roundTo(Tensor &tensor, mlir::Type elementType);
 /// The same, but a number between two of the type is moved first, by up to half
-/// of `units` distances of two, so that it becomes either by chance.
+/// of `units` distances of two, so that it becomes either by chance. `terms`,
+/// of the same shape: what the numbers that were added up to each element come
+/// to without their signs; it is moved by as much of that as well, since a
+/// program rounds each partial sum: the error of a sum in any order is a small
+/// multiple of a unit of its terms' magnitudes, however small the sum is (N. J.
+/// Higham, "The Accuracy of Floating Point Summation", SIAM J. Sci. Comput. 14,
+/// 1993).
 void roundRandomlyTo(Tensor &tensor, mlir::Type elementType, double units,
-                     std::mt19937_64 &random);
+                     std::mt19937_64 &random, const Tensor *terms = nullptr);
 
 } // namespace kerf::interpret
 

@@ -108,9 +108,9 @@ static LogicalResult squeeze(Node &node) {
     if (!llvm::is_contained(*axes, int64_t(dim)))
       shape.push_back(size);
     else if (size != 1)
-      return node.error("dimension " + Twine(dim) + " of " +
-                        listText(shapeOf(x)) + " has size " + Twine(size) +
-                        ", expected 1");
+      return node.error("dimension " + Twine(dim) + " has size " + Twine(size) +
+                        ", expected 1 (only PyTorch's squeeze leaves others "
+                        "as they are: take it out of the model)");
   }
   return node.set(node.reshape(x, shape));
 }

@@ -319,6 +319,7 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
     return "no plan was found in the time that planning had" +
            smallestText("; ") + notes + "\nnote: option deadline gives it more";
   bool isProven = inMemory == Trial::None || needs.proven > *limit;
+  int64_t smallestBefore = isKnown() ? needs.smallest.bytes : 0;
   if (needs.smallest.bytes > *limit) {
     constexpr double kTrialSeconds = 2, kAllSeconds = 12;
     PlanOptions shorter = options;
@@ -345,7 +346,10 @@ std::string Diagnosis::tooMuchMemory(Trial inMemory) {
     message =
         "no plan was found that fits in memory: " +
         (isKnown() ? "the smallest that was found is predicted to need about " +
-                         ofSmallest()
+                         ofSmallest() +
+                         (needs.smallest.bytes < smallestBefore
+                              ? ", which a search for small plans alone found"
+                              : "")
                    : std::string("none is proven not to"));
   message += ", the limit is " + perDevice(*limit) +
              (isProven ? smallestText(", and ") : "") + notes +

@@ -73,6 +73,12 @@ LibraryWork nn::windowLibraryWork(LibraryWork work, RankedTensorType type) {
   return type.getRank() <= 5 ? work : LibraryWork::None;
 }
 
+bool nn::isSumOfProducts(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return op->hasTrait<SumOfProducts>() && holdsFloats(op->getResult(0)) &&
+         (!reduce || reduce.getKind() == ReduceKind::Sum);
+}
+
 bool nn::dividesIntegers(Operation *op) {
   return op->hasTrait<Division>() && !holdsFloats(op->getResult(0));
 }
