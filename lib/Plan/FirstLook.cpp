@@ -72,7 +72,7 @@ void Planner::reopenDismissed() {
   dismissed.clear();
   for (Dismissed &noted : before)
     if (noted.summary.lowerBound < incumbent() && !isOver())
-      attempt(*noted.candidate, batch.isTraining() ? 2 : 0);
+      attempt(*noted.candidate, secondsOnceMore(batch.isTraining() ? 2 : 0));
     else
       dismissed.push_back(std::move(noted));
 }

@@ -492,10 +492,7 @@ void Planner::reject(int64_t laidOutBytes, bool searches) {
   int maxTries = small ? kCheapest + kLaidOut : kLaidOut;
   if (++attempt.tries < maxTries && !takeFitting(attempt)) {
     double bound = attempt.summary.lowerBound;
-    makeFit(attempt, options.deadlineSeconds > 0
-                         ? std::max(options.deadlineSeconds - elapsed(), 0.01)
-                     : batch.isTraining() ? 4
-                                          : 0);
+    makeFit(attempt, secondsOnceMore(batch.isTraining() ? 4 : 0));
     attempt.summary.lowerBound = bound;
     if (!fits(attempt))
       takeSmallest(attempt, static_cast<int64_t>(predicted));

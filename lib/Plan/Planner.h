@@ -360,6 +360,15 @@ private:
   double secondsOfCandidate() const {
     return batch.isTraining() ? std::clamp(30 - elapsed(), 2.0, 10.0) : 0;
   }
+  /// How long a candidate is looked at once more: `seconds` (0: without an
+  /// end), with a deadline at most half of what is left. The rest is for other
+  /// candidates, of which one may fit at once.
+  double secondsOnceMore(double seconds) const {
+    if (options.deadlineSeconds <= 0)
+      return seconds;
+    double left = std::max((budget() - elapsed()) / 2, 0.01);
+    return seconds > 0 ? std::min(seconds, left) : left;
+  }
   /// The time at which second looks at candidates must end.
   double timeToLookBack() const {
     return options.deadlineSeconds > 0 ? budget()

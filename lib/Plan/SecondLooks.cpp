@@ -72,7 +72,7 @@ void Planner::reopen() {
         time.isOver(elapsed(), incumbent()))
       continue;
     double bound = attempt.summary.lowerBound;
-    double deadline = batch.isTraining() ? 2 : 0;
+    double deadline = secondsOnceMore(batch.isTraining() ? 2 : 0);
     // The bound is to be the whole candidate's.
     attempt.graph->limitReplicatedWork(1);
     solveAndCut(attempt, deadline);
@@ -85,7 +85,7 @@ void Planner::reopen() {
     if (!tried[number] && !isOver() && isWanted(number)) {
       tried[number] = true;
       report();
-      attempt(candidates[number], batch.isTraining() ? 2 : 0);
+      attempt(candidates[number], secondsOnceMore(batch.isTraining() ? 2 : 0));
     }
   fitPostponed();
 }
@@ -149,9 +149,7 @@ bool Planner::trustLess(FitTime time) {
       continue;
     report(attempts.size() - number);
     double bound = attempt.summary.lowerBound;
-    double deadline = batch.isTraining() ? 2 : 0;
-    if (options.deadlineSeconds > 0)
-      deadline = std::max(budget() - elapsed(), 0.01);
+    double deadline = secondsOnceMore(batch.isTraining() ? 2 : 0);
     attempt.isPostponed = false;
     attempt.graph->limitReplicatedWork(1);
     solveAndCut(attempt, deadline);

@@ -168,23 +168,64 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
   for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
     piece.slack.resize(piece.numbers.size());
     piece.beyond.resize(piece.numbers.size());
+    piece.moved.resize(piece.numbers.size());
+    piece.others.resize(piece.numbers.size());
     ++piece.runs;
     for (size_t i = 0; i < piece.numbers.size(); ++i) {
       double moved = std::fabs(other.numbers[i] - piece.numbers[i]);
       if (!std::isfinite(factor * moved))
         continue;
-      piece.slack[i] = std::max(piece.slack[i], factor * moved);
+      if (factor * moved > piece.slack[i]) {
+        piece.others[i] = static_cast<float>(piece.slack[i]);
+        piece.slack[i] = factor * moved;
+        piece.moved[i] = static_cast<float>(moved);
+      } else {
+        piece.others[i] =
+            std::max(piece.others[i], static_cast<float>(factor * moved));
+      }
       piece.beyond[i] += !isWithin(tolerance, moved, piece.numbers[i]);
     }
   }
 }
 
-/// Some elements are moved by rounding in few runs only, so the program, which
-/// is one run more, may move some that no run has moved before. Their expected
-/// number is that of the elements that exactly one run has moved, divided by
-/// the number of runs (Good and Turing's estimate; I. J. Good, Biometrika 40,
-/// 1953). The actual number has Poisson's distribution; a number that is less
-/// likely than one in a thousand is not explained by chance.
+/// How many elements one of the runs has moved where no other has, or farther
+/// than the slack that all others give: without that run, its own numbers would
+/// be called wrong there.
+static double countMovedByOne(const Piece &piece, const Tolerance &tolerance) {
+  double count = 0;
+  for (size_t i = 0; i < piece.beyond.size(); ++i)
+    count +=
+        piece.beyond[i] == 1 ||
+        !isWithin(tolerance, std::max(piece.moved[i] - piece.others[i], 0.0F),
+                  piece.numbers[i]);
+  return count;
+}
+
+/// The chance of `count` events or more, of which `expected` are expected, by
+/// Poisson's distribution; 1 for those up to the expected number.
+static double atLeastByChance(int64_t count, double expected) {
+  auto first = static_cast<double>(count);
+  if (first <= expected)
+    return 1;
+  // From the first term on each is less than the one before.
+  double term = expected > 0 ? std::exp(first * std::log(expected) - expected -
+                                        std::lgamma(first + 1))
+                             : 0;
+  double chance = 0;
+  for (double k = first; term > 1e-12; ++k) {
+    chance += term;
+    term *= expected / (k + 1);
+  }
+  return chance;
+}
+
+/// Some elements are moved by rounding in few runs only, or in one much farther
+/// than in the others. So the program, which is one run more, may move some
+/// that no run has moved before, or as far. Their expected number is that of
+/// the elements of which this is true of one of the runs, divided by the number
+/// of runs (Good and Turing's estimate; I. J. Good, Biometrika 40, 1953). The
+/// actual number has Poisson's distribution; a number that is less likely than
+/// one in a thousand is not explained by chance.
 void kerf::tool::explainByChance(Difference &difference,
                                  const std::vector<Piece> &pieces) {
   if (difference.wrong == 0 || !difference.isWithinMoves ||
@@ -193,14 +234,9 @@ void kerf::tool::explainByChance(Difference &difference,
   double expected = 0;
   for (const Piece &piece : pieces)
     if (piece.runs > 0)
-      expected += static_cast<double>(llvm::count(piece.beyond, 1)) /
+      expected += countMovedByOne(piece, difference.tolerance) /
                   static_cast<double>(piece.runs);
-  double term = std::exp(-expected), fewer = 0;
-  for (int64_t k = 0; k < difference.wrong; ++k) {
-    fewer += term;
-    term *= expected / static_cast<double>(k + 1);
-  }
-  if (1 - fewer < 1e-3)
+  if (atLeastByChance(difference.wrong, expected) < 1e-3)
     return;
   difference.undecided += difference.wrong;
   difference.wrong = 0;

@@ -47,6 +47,9 @@ struct Piece {
   /// In how many of `runs` runs with other roundings each was beyond the
   /// tolerance.
   std::vector<uint16_t> beyond = {};
+  /// Of the run that gives each its slack: how far it has moved it. And the
+  /// slack that the other runs give.
+  std::vector<float> moved = {}, others = {};
   int64_t runs = 0;
 };
 /// Widens the slack of each number to `factor` times what other roundings have
