@@ -35,6 +35,28 @@ enum class StepOperand {
   Other,
 };
 
+/// An epilogue of any steps, as far as it is used (oneDNN). It has at most
+/// kMaxSteps of them, the library's limit, and reads at most kMaxTensors whole
+/// tensors: the call waits for all of them, and they for it in memory. So a sum
+/// of many products is several calls that hand on what is summed up, and not
+/// one that reads all other products at once.
+class ChainEpilogue {
+public:
+  bool takes(StepOperand operand) const {
+    return steps < kMaxSteps &&
+           (operand != StepOperand::Whole || tensors < kMaxTensors);
+  }
+  void add(StepOperand operand) {
+    ++steps;
+    tensors += operand == StepOperand::Whole;
+  }
+
+private:
+  /// post_ops_t::post_ops_limit of oneDNN 3.
+  static constexpr int kMaxSteps = 32, kMaxTensors = 2;
+  int steps = 0, tensors = 0;
+};
+
 /// A library's fixed epilogue, as far as it is used: a factor, a bias, an
 /// addend, an activation (cuBLASLt), without the factor and with relu alone
 /// (cuDNN).

@@ -228,12 +228,15 @@ private:
 
   /// Whether the device's library can do this step next.
   bool takes(EpilogueStep step, StepOperand operand) const {
-    return isFixed ? room.takes(step, operand)
-                   : step != EpilogueStep::GeluTanhGradient;
+    return isFixed
+               ? room.takes(step, operand)
+               : step != EpilogueStep::GeluTanhGradient && steps.takes(operand);
   }
   void use(EpilogueStep step, StepOperand operand) {
     if (isFixed)
       room.add(step, operand);
+    else
+      steps.add(operand);
   }
 
   void add(Kind kind, std::optional<double> alpha = std::nullopt,
@@ -347,9 +350,12 @@ private:
       return false;
     bool bias = kind == Kind::Add && perColumn && !call.bias &&
                 asks(Precondition::BiasComesFirst, call.postOps.empty());
-    StepOperand operand = bias                      ? StepOperand::PerColumn
-                          : liesAs(*view, dstDense) ? StepOperand::Whole
-                                                    : StepOperand::Other;
+    StepOperand operand = bias ? StepOperand::PerColumn
+                          : isFixed
+                              ? (liesAs(*view, dstDense) ? StepOperand::Whole
+                                                         : StepOperand::Other)
+                          : full ? StepOperand::Whole
+                                 : StepOperand::PerColumn;
     if (!takes(step, operand))
       return false;
     use(step, operand);
@@ -406,6 +412,7 @@ private:
   LibraryCall &call;
   Dims logical;
   FixedEpilogue room;      ///< what is left of it
+  ChainEpilogue steps;     ///< or of one that has steps of any kind
   bool isFixed;            ///< one step of each kind, in the library's order
   bool isComplete = false; ///< nothing can be behind what was taken in
   /// Shape ops taken in so far, and those waiting for an op that needs them.

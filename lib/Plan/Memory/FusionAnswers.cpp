@@ -183,13 +183,16 @@ bool FunctionAnswers::hasStep(ArrayRef<Operation *> ops,
   StepOperand operand = stepOperandOf(next, read.get());
   if (step == EpilogueStep::None || operand == StepOperand::Other)
     return false;
-  if (!function.hasFixedEpilogue)
-    return step != EpilogueStep::GeluTanhGradient;
   FixedEpilogue epilogue(costClassOf(ops.front()) == CostClass::Matmul);
+  ChainEpilogue chain;
   for (auto [before, op] : llvm::zip(ops, ops.drop_front()))
-    if (EpilogueStep own = epilogueStepOf(op); own != EpilogueStep::None)
-      epilogue.add(own, stepOperandOf(op, before->getResult(0)));
-  return epilogue.takes(step, operand);
+    if (EpilogueStep own = epilogueStepOf(op); own != EpilogueStep::None) {
+      StepOperand other = stepOperandOf(op, before->getResult(0));
+      function.hasFixedEpilogue ? epilogue.add(own, other) : chain.add(other);
+    }
+  return function.hasFixedEpilogue
+             ? epilogue.takes(step, operand)
+             : step != EpilogueStep::GeluTanhGradient && chain.takes(operand);
 }
 
 StepOperand FunctionAnswers::stepOperandOf(Operation *op, Value self) const {
