@@ -223,5 +223,14 @@ for name, change in (("n", lambda a: a + 1), ("i", lambda a: np.where(np.isinf(a
     verify(f"wrong {name}", [numbers, f"--expected={OUT / 'numbers'}"], 1, [f"^differs +{name}: "],
            [f"^differs  [^{name}]"])
     np.save(OUT / f"numbers/{name}.npy", right)
+# Where everything is NaN in both, nothing was compared, and nothing is verified.
+roots = written("roots", [helper.make_node("Log", ["below"], ["l"], name="log"), helper.make_node("Mul", ["x", "l"], ["y"], name="scaled")],
+                [info("x", T.FLOAT, 4, 3)], [info("y", T.FLOAT, 4, 3)], [numpy_helper.from_array(np.float32([-1, -2, -3]), "below")])
+NOTHING = r", so nothing was compared; inputs that are not given are drawn at random, --input=NAME=\.\.\. gives one that the model takes$"
+verify("all NaN", [roots], 1, [r"^NOT verified: all outputs are NaN in the program and in the reference" + NOTHING], ["^verified"])
+verify("all NaN, in a word", [roots, "-q"], 1, [r"^NOT verified: all outputs are NaN"])
+verify("a loss of NaN", [roots, "--train", "--loss=mse(y,t)", "--optimizer=sgd,lr=0.1", "--trainable=below"], 1,
+       [r"^NOT verified: the loss is NaN in the program and in the reference" + NOTHING], ["^verified"])
+checks.expect("all NaN as JSON", '"compared": false' in kerf("verify", roots, "--json").stdout)
 verify("integers within a tolerance that is asked for", [numbers, "--atol=0", "--rtol=0.001"], 0)
 checks.finish()

@@ -445,6 +445,23 @@ static void runSteps(Program &judged, Reference &reference,
         " gradients overflow float16, and such a step changes nothing");
 }
 
+static bool isAllNaN(const Difference &d) {
+  return d.elements > 0 && d.notNumbers == d.elements;
+}
+
+/// Why a comparison without a difference shows nothing; empty: it does. The
+/// loss of a training step is its first output.
+static std::string whyNothingWasCompared(llvm::ArrayRef<Difference> outputs,
+                                         bool ofTraining) {
+  if (outputs.empty())
+    return "";
+  if (ofTraining ? !isAllNaN(outputs.front())
+                 : !llvm::all_of(outputs, isAllNaN))
+    return "";
+  return ofTraining ? "the loss is NaN in the program and in the reference"
+                    : "all outputs are NaN in the program and in the reference";
+}
+
 int kerf::tool::verify(const Options &options) {
   Program judged(options, Program::Role::Judged);
   std::optional<Progress> progress(options);
@@ -471,6 +488,8 @@ int kerf::tool::verify(const Options &options) {
     noteSmallUpdates(judged, *reference, parameters, before);
   bool fine = llvm::none_of(differences,
                             [](const Difference &d) { return d.wrong > 0; });
+  std::string nothing = whyNothingWasCompared(
+      llvm::ArrayRef(differences).take_front(outputs.size()), options.train);
   std::optional<FirstDifference> first;
   int64_t ranks = judged.numRanks();
   progress->enter("");
@@ -507,11 +526,10 @@ int kerf::tool::verify(const Options &options) {
     llvm::json::Array rows;
     for (const Difference &d : differences)
       rows.push_back(toJson(d));
-    llvm::json::Object root{{"schema", verifySchema.text()},
-                            {"equal", fine},
-                            {"ranks", ranks},
-                            {"reference", toJson(*reference)},
-                            {"outputs", std::move(rows)}};
+    llvm::json::Object root{
+        {"schema", verifySchema.text()},   {"equal", fine},
+        {"compared", nothing.empty()},     {"ranks", ranks},
+        {"reference", toJson(*reference)}, {"outputs", std::move(rows)}};
     if (first)
       root["first_difference"] = toJson(*first);
     llvm::outs() << llvm::formatv("{0:2}\n",
@@ -519,7 +537,12 @@ int kerf::tool::verify(const Options &options) {
   } else {
     if (first)
       printFirst(*first, options.train);
-    if (!options.quiet)
+    if (fine && !nothing.empty())
+      PrintableStream(llvm::outs())
+          << "NOT verified: " << nothing
+          << ", so nothing was compared; inputs that are not given are drawn "
+             "at random, --input=NAME=... gives one that the model takes\n";
+    else if (!options.quiet)
       PrintableStream(llvm::outs())
           << (fine ? "verified" : "NOT equal") << ": " << ranks
           << (ranks == 1 ? " rank" : " ranks")
@@ -527,5 +550,5 @@ int kerf::tool::verify(const Options &options) {
           << ", bytes sent as planned\n";
   }
   llvm::outs().flush();
-  return fine ? kFine : kResultsDiffer;
+  return fine && nothing.empty() ? kFine : kResultsDiffer;
 }
