@@ -109,16 +109,26 @@ static void noteGuessedBatch(func::FuncOp function, const dist::Mesh &mesh,
 }
 
 /// Why a data-parallel axis may have too little to cut: the samples of a
-/// micro-batch are not filled up. Empty if that is not the reason.
+/// micro-batch are not filled up, and a batch to less than twice its size.
+/// Empty if that is not the reason.
 static std::string whyUncut(func::FuncOp function, const dist::Mesh &mesh,
                             const dist::MeshAxis &axis) {
   int64_t microBatches = mesh.numMicroBatches();
   for (BlockArgument argument : function.getArguments()) {
     auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
                                                       kBatchDimAttr);
-    if (axis.name != "dp" || microBatches == 1 || !dim || dim.getInt() < 0)
+    if (axis.name != "dp" || !dim || dim.getInt() < 0)
       continue;
     int64_t samples = shapeOf(argument)[dim.getInt()] / microBatches;
+    if (microBatches == 1) {
+      if (int64_t most = 2 * samples - 1; axis.size > most)
+        return "; dp cuts the batch alone, " +
+               (samples == 1 ? "which is one sample"
+                             : "and " + std::to_string(samples) +
+                                   " samples are filled up to at most " +
+                                   std::to_string(most));
+      continue;
+    }
     if (samples % axis.size != 0)
       return "; a micro-batch of " + std::to_string(samples) +
              " samples does not divide into " + std::to_string(axis.size) +

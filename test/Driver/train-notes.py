@@ -35,7 +35,8 @@ def notes(model, *flags):
 
 DP4 = ("--devices=cpu:4", "--mesh=dp=4")
 idle = notes(MLP / "model.onnx", "--batch-size=1", *DP4)
-checks.expect("idle axis", idle == ["note: nothing is cut over dp=4: all devices along it compute the same"], str(idle))
+checks.expect("idle axis", idle == ["note: nothing is cut over dp=4: all devices along it compute the same; dp cuts the batch alone, which is one "
+                                    "sample"], str(idle))
 quiet = notes(MLP / "model.onnx", "--batch-size=1", "-q", *DP4)
 checks.expect("quiet", quiet == [], str(quiet))
 padded = notes(MLP / "model.onnx", "--batch-size=16", "--devices=cpu:3", "--mesh=dp=3")
@@ -45,7 +46,8 @@ checks.expect("padding", sum("padding" in note for note in padded) == 1 and any(
 even = notes(MLP / "model.onnx", "--batch-size=16", *DP4)
 checks.expect("nothing to say", even == [], str(even))
 half = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=2", *DP4).stderr
-checks.expect("more ranks than samples", half == "note: dp=4 cuts nothing into more than 2 parts: of its devices 2 each compute the same\n", half)
+checks.expect("more ranks than samples", half == "note: dp=4 cuts nothing into more than 2 parts: of its devices 2 each compute the same; "
+              "dp cuts the batch alone, and 2 samples are filled up to at most 3\n", half)
 # Flags that change nothing by what the model and the data are.
 for name, flags, said in (
         ("a seed of nothing", ["--seed=3", "--shuffle=off"],

@@ -60,4 +60,7 @@ in_parallel([(verify, *case) for case in cases])
 result = kerf("plan", model("gpt2"), "--dim=batch=10", *STEP, *cut("dp=4"), "--micro-batches=2")
 checks.expect("micro-batches", "nothing is cut over dp=4: all devices along it compute the same; a micro-batch of 5 samples does "
               "not divide into 4, and only a batch without micro-batches is filled up" in result.stderr, result.stderr)
+result = kerf("plan", model("gpt2"), "--dim=batch=3", *cut("dp=8"))
+checks.expect("too few samples", "nothing is cut over dp=8: all devices along it compute the same; dp cuts the batch alone, and 3 samples are "
+              "filled up to at most 5" in result.stderr and "what any cut saves" not in result.stdout, result.stdout + result.stderr)
 checks.finish()

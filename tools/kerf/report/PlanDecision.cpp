@@ -148,14 +148,16 @@ static std::string cutText(const json::Object &plan) {
   return text.empty() ? "nothing is cut" : text;
 }
 
-/// Whether several devices all compute the same, since that takes least.
+/// Whether several devices all compute the same, since that takes least: dp
+/// cuts the batch wherever that can be, so no more is saved or lost by it.
 static bool isWholeForTime(const json::Object &plan) {
   const json::Object *mesh = plan.getObject("mesh"),
                      *objective = plan.getObject("objective");
   if (!mesh || !objective || textAt(objective, "kind") != "time" ||
       textAt(objective, "solver") == "random" ||
       llvm::none_of(*mesh, [](const auto &axis) {
-        return axis.second.getAsInteger().value_or(1) > 1;
+        return axis.second.getAsInteger().value_or(1) > 1 &&
+               axis.first.str() != "dp";
       }))
     return false;
   return llvm::none_of(*mesh, [&](const auto &axis) {
