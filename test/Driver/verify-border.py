@@ -81,6 +81,16 @@ for seed in (6, 7, 11, 127):
 result = kerf(*flags, "--seed=6", "--damage=conv1")
 checks.expect("a fault in the net", result.returncode == 1 and "NOT equal" in result.stdout, result.stdout + result.stderr)
 
+# A program that is compiled for one device, which stands for a reference that takes long, cannot tell what rounding decides:
+# where it differs, the reference is asked all the same.
+slow = [*flags, "--devices=2", "--mesh=dp=2", "--seed=6"]
+TELLS = "the program compiled for one device differs; this reference tells what rounding decides"
+result = kerf(*slow, "--reference-seconds=0.01")
+checks.expect("a slow reference", result.returncode == 0 and TELLS in result.stdout and "reference unfused" in result.stdout,
+              result.stdout + result.stderr)
+result = kerf(*slow, "--reference=compiled")
+checks.expect("two compiled programs", result.returncode == 1 and "--reference=unfused tells what rounding decides" in result.stdout, result.stdout)
+
 # In bfloat16 hundreds of gradients may have either sign: some element of the program has one that no run of the reference shows.
 flags = written("wide", (16, 32, 16), 16, 0.05, 0.1) + ["--optimizer=adamw,lr=1e-2", "--precision=bf16"]
 for seed in (5, 6, 24):

@@ -24,6 +24,9 @@ using namespace kerf::tool;
 
 /// Up to this many seconds the interpreter itself is used.
 constexpr double kQuickSeconds = 0.3;
+/// A reference that takes up to so many times --reference-seconds is asked
+/// before a program is called wrong.
+constexpr double kPatience = 20;
 namespace {
 
 const char *const kImport = "the import of the model";
@@ -172,6 +175,11 @@ public:
     for (auto [name, index] : program.mutableParameters())
       known[name] = index;
   }
+  /// Takes the slower reference that it stands for.
+  void standFor(std::unique_ptr<Reference> other) { slower = std::move(other); }
+  std::unique_ptr<Reference> independent() override {
+    return std::move(slower);
+  }
   void step(const Program &) override { program.step(); }
   void restart(double lossScale) override { program.restart(lossScale); }
   std::optional<double> scalar(int32_t index) const override {
@@ -200,6 +208,7 @@ public:
 private:
   Program program;
   std::map<std::string, int32_t> known;
+  std::unique_ptr<Reference> slower;
 };
 
 /// Outputs in files from elsewhere; every output must have one.
@@ -414,6 +423,9 @@ std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
       reference->notes.push_back(
           "an independent reference would take about " + secondsText(seconds) +
           "; --reference=unfused computes it all the same");
+      if (seconds <= kPatience * options.referenceSeconds)
+        reference->standFor(std::make_unique<Evaluated>(
+            std::move(evaluation), options, unfused, simplified));
       return reference;
     }
   }

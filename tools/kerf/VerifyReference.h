@@ -28,6 +28,9 @@ public:
   virtual bool stepsAgain(const Roundings &) { return false; }
   /// What that takes, estimated.
   virtual double secondsAgain() const { return 0; }
+  /// A reference that shares less with the program, and was not taken for the
+  /// time that it takes; null: there is none.
+  virtual std::unique_ptr<Reference> independent() { return nullptr; }
   /// Forgets all steps, as Program::restart does.
   virtual void restart(double lossScale) {}
   /// The only element of an output of the last step; none: it is not known.
