@@ -5,6 +5,7 @@
 #include "kerf/NN/NN.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace kerf;
@@ -264,15 +265,17 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   return result;
 }
 
-/// The elements of a row, for its statistics.
+/// The elements of a row, for its statistics. A program adds up in f32 (f64 for
+/// f64), where a sum of squares overflows long before its root would.
 struct RowFloats : nn::HostFloats {
   ArrayRef<double> row;
+  double largest = 0; ///< that a sum can be
 
   template <typename F> V sum(F f) const {
     double sum = 0;
     for (double x : row)
       sum += f(x);
-    return sum;
+    return std::fabs(sum) > largest ? std::copysign(INFINITY, sum) : sum;
   }
   template <typename F> V mean(F f) const {
     return sum(f) / static_cast<double>(row.size());
@@ -288,6 +291,9 @@ template <typename Op> Tensor normalize(Op op, Operands operands) {
     inner *= x.shape[dim];
   for (size_t begin = 0; begin < x.data.size(); begin += inner) {
     RowFloats s;
+    s.largest = op.getType().getElementType().isF64()
+                    ? std::numeric_limits<double>::max()
+                    : std::numeric_limits<float>::max();
     s.row = ArrayRef(x.data).slice(begin, inner);
     llvm::SmallVector<double> in{0};
     llvm::append_range(in, op.statistics(s));

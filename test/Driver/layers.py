@@ -47,7 +47,9 @@ checks.expect("a runner-up that may not fit", named and re.search(
     rf"^  {re.escape(named[1])} .* memory {re.escape(named[2])} +\(above the limit\)", tight, re.M), tight)
 idle = said("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3")
 checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
-checks.expect("and why", "the busiest rank sends 0 B: what any cut saves is less than what sending takes\n" in idle, idle)
+checks.expect("where no cut was weighed", "the busiest rank sends 0 B\n" in idle, idle)
+small = said("plan", INPUTS / "models/convnet/model.onnx", "--dim=batch=1", "--devices=2")
+checks.expect("and where one was", "the busiest rank sends 0 B: what any cut saves is less than what sending takes\n" in small, small)
 some = said("plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=2", "--devices=2", "--objective=volume", "--mesh=tp=2")
 checks.expect("an axis that cuts a part of the model, and no input", re.search(
     r"^cut       tp cuts \d+ of 64 values that are computed \(node_\w+ along dimension 1, of 16, \.\.\.\), all its devices compute the rest, "

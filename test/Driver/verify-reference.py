@@ -223,6 +223,13 @@ for name, change in (("n", lambda a: a + 1), ("i", lambda a: np.where(np.isinf(a
     verify(f"wrong {name}", [numbers, f"--expected={OUT / 'numbers'}"], 1, [f"^differs +{name}: "],
            [f"^differs  [^{name}]"])
     np.save(OUT / f"numbers/{name}.npy", right)
+# A norm adds up squares in f32, which overflow long before its rows do.
+large = written("large", [helper.make_node("Mul", ["x", "much"], ["l"], name="large"),
+                          helper.make_node("LayerNormalization", ["l", "scale"], ["n"], name="norm"), helper.make_node("Add", ["n", "x"], ["y"])],
+                [info("x", T.FLOAT, 4, 8)], [info("y", T.FLOAT, 4, 8)],
+                [numpy_helper.from_array(np.float32(1e25), "much"), numpy_helper.from_array(np.ones(8, np.float32), "scale")])
+for reference in ("interpreted", "unfused"):
+    verify(f"squares that overflow, {reference}", [large, f"--reference={reference}"], 0, [r"^equal +y: "])
 # Where everything is NaN in both, nothing was compared, and nothing is verified.
 roots = written("roots", [helper.make_node("Log", ["below"], ["l"], name="log"), helper.make_node("Mul", ["x", "l"], ["y"], name="scaled")],
                 [info("x", T.FLOAT, 4, 3)], [info("y", T.FLOAT, 4, 3)], [numpy_helper.from_array(np.float32([-1, -2, -3]), "below")])

@@ -242,6 +242,7 @@ static void compareWithSlack(const Program &judged, Reference &reference,
   auto kind = [&](size_t index) {
     return index >= outputs.size()              ? Moved::State
            : isExact(outputs[index].info.dtype) ? Moved::Choices
+           : judged.numSteps() > 1              ? Moved::State
                                                 : Moved::Floats;
   };
   auto pairOf = [&](size_t index) -> Pair & {

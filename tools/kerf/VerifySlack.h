@@ -17,8 +17,9 @@ std::vector<Roundings> otherRoundings();
 
 /// Of a step's numbers.
 enum class Moved {
-  State,   ///< a parameter or a state, into which sums over the batch have gone
-  Floats,  ///< an output of floats
+  State,   ///< a parameter or a state, into which sums over the batch have
+           ///< gone, or an output of floats of a later step, which reads them
+  Floats,  ///< an output of floats of the first step
   Choices, ///< an output of integers or bools: an element jumps to another
            ///< value even if the numbers that decide it move very little
 };

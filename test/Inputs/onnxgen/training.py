@@ -19,6 +19,7 @@ TRUE_REFUSALS = [
     (3, r"parameter is a literal of the graph|running statistics are literals", "a number alone is no parameter"),
     (5, r"is not a finite number, nothing is written|loss (is|became) (nan|inf|not finite)",
      "a gradient that is not finite"),
+    (1, r"NOT verified: the loss is NaN in the program and in the reference", "a loss of NaN"),
     (2, r"the model has no inputs to feed", "the loss depends on no input"),
 ]
 
@@ -55,10 +56,10 @@ def judge(result):
     if result.code == TIMEOUT:
         return Verdict("timeout", result.stderr[-500:])
     text = result.stderr + result.stdout
-    if result.code == 1:
-        return Verdict("training differs", text[-1500:])
     for code, pattern, why in TRUE_REFUSALS:
         if result.code == code and re.search(pattern, text):
             return Verdict(refused=why)
+    if result.code == 1:
+        return Verdict("training differs", text[-1500:])
     name = f"exit {result.code}" if result.code > 0 else f"signal {-result.code}"
     return Verdict(f"{name}: {pattern_of(first_error(text))}", text[-1500:])
