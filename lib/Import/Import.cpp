@@ -134,7 +134,7 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   bool isFloat = isComputedFloat(data->type.getElementType());
   int64_t count = data->type.getNumElements();
   if (data->file < 0 || count < 1 || (count == 1 && !(isFloat && isWeight)) ||
-      (!isFloat && data->sizeBytes <= kMaxConstantBytes)) {
+      (!isFloat && !data->isAbsent && data->sizeBytes <= kMaxConstantBytes)) {
     auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
     if (isFloat && count > 1)
       constant.setName(name);

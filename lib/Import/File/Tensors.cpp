@@ -173,6 +173,14 @@ std::vector<std::string> ModelFiles::paths() const {
   return result;
 }
 
+/// Whether no shape is computed from a tensor, whatever is in it: masks,
+/// weights and quantized weights.
+static bool isOnlyData(RankedTensorType type) {
+  Type element = type.getElementType();
+  return type.getNumElements() > 1 &&
+         (isComputedFloat(element) || element.getIntOrFloatBitWidth() <= 8);
+}
+
 bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
                               TensorData &data, std::string &error,
                               Fault &fault) {
@@ -226,10 +234,8 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
   data.file = entry->second;
   data.offset = offset;
   if (files[data.file]->isAbsent()) {
-    // No shape is computed from these: masks and weights.
-    if ((isComputedFloat(data.type.getElementType()) ||
-         data.type.getElementType().isInteger(1)) &&
-        data.type.getNumElements() > 1)
+    data.isAbsent = true;
+    if (size == 0 || isOnlyData(data.type))
       return true;
     fault = Fault::NoFile;
     error = "external data \"" + location +
@@ -348,7 +354,8 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
     size = llvm::divideCeil(*size, elementsPerByte(element));
     if (!readBytes(tensor, *size, text, data, error, fault))
       return std::nullopt;
-    if (data.file >= 0 && data.sizeBytes > kMaxConstantBytes) {
+    if ((data.isAbsent && data.sizeBytes > 0) ||
+        (data.file >= 0 && data.sizeBytes > kMaxConstantBytes)) {
       data.isPacked = true;
       data.sizeBytes = *size;
       return data;

@@ -48,6 +48,8 @@ struct TensorData {
   uint64_t offset = 0; ///< in that file
   int64_t sizeBytes = 0;
   llvm::ArrayRef<uint8_t> bytes; ///< empty if the file is absent
+  /// The file is not there: only the type is known.
+  bool isAbsent = false;
   /// The bytes are those of the file, with several elements in each.
   bool isPacked = false;
   std::vector<uint8_t> owned;
