@@ -20,6 +20,7 @@
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
 
 #include <array>
 
@@ -234,22 +235,33 @@ void Step::noteShared() {
 
 /// Notes sources that neither use nor values classify, and the flag that does.
 void Step::noteUnclear() {
-  auto join = [&](auto &list) {
+  auto join = [&](auto &list, auto isMeant) {
     constexpr size_t max = 4;
     size_t count = 0;
     std::string names;
     for (const auto &each : list)
-      if (!each.isClear && ++count <= max)
+      if (isMeant(each) && ++count <= max)
         names += (names.empty() ? "\"" : ", \"") + labelOf(each) + "\"";
     if (count > max)
       names += " and " + std::to_string(count - max) + " more";
     return names;
   };
-  if (std::string names = join(parameters); !names.empty())
+  auto isUnclear = [](const auto &each) { return !each.isClear; };
+  auto lacksNumbers = [](const Parameter &each) {
+    return !each.absentFile.empty();
+  };
+  auto first = llvm::find_if(parameters, lacksNumbers);
+  if (first != parameters.end())
+    notes.push_back("\"" + first->absentFile +
+                    "\" is absent, whose numbers tell masks and tables from "
+                    "parameters: trained by use alone: " +
+                    join(parameters, lacksNumbers) +
+                    "; option frozen=NAME leaves one as it is");
+  if (std::string names = join(parameters, isUnclear); !names.empty())
     notes.push_back("trained, though it may be a constant (its use does not "
                     "tell): " +
                     names + "; option frozen=NAME leaves it as it is");
-  if (std::string names = join(kept); !names.empty())
+  if (std::string names = join(kept, isUnclear); !names.empty())
     notes.push_back("taken for a constant by its name, which is an exporter's "
                     "(its use does not tell): " +
                     names + "; option trainable=+NAME trains it");
@@ -375,6 +387,19 @@ struct Named {
 };
 } // namespace
 
+/// The name of the file that a weight's numbers are in, without folders.
+static std::string fileOf(Value source) {
+  auto weight = source.getDefiningOp<nn::WeightOp>();
+  if (!weight)
+    return "";
+  auto files =
+      weight->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(kFilesAttr);
+  if (!files || weight.getFile() >= files.size())
+    return "";
+  auto path = cast<StringAttr>(files[weight.getFile()]);
+  return llvm::sys::path::filename(path.getValue()).str();
+}
+
 /// What the uses of each source say that it is: before sources are replaced by
 /// mutable ones, which are other ops.
 static llvm::DenseMap<Value, SourceVerdict>
@@ -447,6 +472,8 @@ LogicalResult Step::selectParameters() {
     parameter.label = names.label;
     parameter.decayed = !names.isIn(asked.noDecay);
     parameter.isClear = verdict.isClear || named.isTrained();
+    if (verdict.lacksNumbers && !named.isTrained())
+      parameter.absentFile = fileOf(value);
     parameter.value = makeMutable(value);
     if (!parameter.value) {
       result = refuse(names.own + ": parameter is a literal of the graph, "

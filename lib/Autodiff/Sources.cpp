@@ -37,6 +37,11 @@ bool kerf::autodiff::isNamedAsConstant(StringRef name) {
          llvm::Regex("^_?(val|const|constant)_[0-9]+(@.*)?$").match(name);
 }
 
+/// As frameworks call what layers learn, and hardly ever a mask or a table.
+static bool isNamedAsParameter(StringRef name) {
+  return llvm::Regex("\\.(weight|bias)(@.*)?$").match(name);
+}
+
 SourceAnalysis::SourceAnalysis(func::FuncOp main)
     : main(main), reader(main->getParentOfType<ModuleOp>()) {
   auto module = main->getParentOfType<ModuleOp>();
@@ -217,9 +222,16 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
     return {};
   if (has(OperandRole::Statistic) && !has(OperandRole::Learned))
     return {false, KeptWhy::Statistic};
+  auto isBiasHere = [&](const Use &use) { return isBias(value, use); };
   std::optional<Values> values = reader.read(source);
-  if (!values)
-    return {};
+  if (!values) {
+    SourceVerdict byUse;
+    byUse.lacksNumbers =
+        !isDeclared && !isNamedAsParameter(name) &&
+        (isNamedAsConstant(name) ||
+         !(has(OperandRole::Learned) || llvm::any_of(uses, isBiasHere)));
+    return byUse;
+  }
   // The ones and zeros of a normalization without parameters look like
   // parameters that were just initialised; exporters name them as constants.
   if (!values->isScoreMask() && values->isUniform())
@@ -228,8 +240,7 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
   if (has(OperandRole::Learned))
     return {};
   // A bias is learned, but for numbers that none would learn.
-  if (!values->isScoreMask() &&
-      llvm::any_of(uses, [&](const Use &use) { return isBias(value, use); }))
+  if (!values->isScoreMask() && llvm::any_of(uses, isBiasHere))
     return {};
   if (values->isScoreMask() ||
       (has(OperandRole::Addend) && values->isTwoValuedMask()) ||

@@ -35,6 +35,8 @@ struct SourceVerdict {
   bool isParameter = true;
   KeptWhy why = KeptWhy::Frozen; ///< why it is no parameter, if it is none
   bool isClear = true;           ///< false: its name decided
+  /// The file of its numbers is absent, and they could have said otherwise.
+  bool lacksNumbers = false;
 };
 
 class SourceAnalysis {

@@ -37,6 +37,7 @@ struct Parameter {
   std::string label;      ///< with where its view begins: "w@0,64"
   bool decayed = true;    ///< has weight decay, if the optimizer has
   bool isClear = true;    ///< SourceVerdict's
+  std::string absentFile; ///< if the verdict lacks numbers: that of these
   int64_t colocation = 0; ///< least of its users
   mlir::Value gradient;   ///< after dist.accumulate
 };

@@ -287,4 +287,31 @@ checks.expect("one of them trained", not head_notes(table.T, "--frozen=embedding
 checks.expect("equal elements", not head_notes(np.ones_like(table.T), rows=np.ones_like(table)))
 checks.expect("a square one", len(head_notes(square.T, rows=square)) == 1)
 checks.expect("two symmetric ones", not head_notes(square + square.T, rows=square + square.T))
+# Without the file of the weights, numbers tell of nothing; what they could have told is named, and so is the way out.
+nodes = [onnx.helper.make_node("MatMul", ["x", "x.T"], ["products"]), onnx.helper.make_node("Transpose", ["x"], ["x.T"], perm=[1, 0]),
+         onnx.helper.make_node("Add", ["products", "where"], ["scores"]), onnx.helper.make_node("Softmax", ["scores"], ["shares"]),
+         onnx.helper.make_node("MatMul", ["shares", "x"], ["mixed"]), onnx.helper.make_node("Gemm", ["mixed", "head.weight", "head.bias"], ["logits"])]
+of = {"where": np.triu(np.full((8, 8), -1e9, np.float32), 1), "head.weight": np.ones((6, 5), np.float32), "head.bias": np.arange(5, dtype=np.float32)}
+graph = onnx.helper.make_graph(nodes[1:2] + nodes[:1] + nodes[2:], "g", [onnx.helper.make_tensor_value_info("x", 1, [8, 6])],
+                               [onnx.helper.make_tensor_value_info("logits", 1, [8, 5])],
+                               [onnx.numpy_helper.from_array(numbers, name) for name, numbers in of.items()])
+masked, plan = OUT / "masked.onnx", OUT / "masked.json"
+onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]), masked, save_as_external_data=True,
+          location="masked.data", size_threshold=0)
+np.savez(OUT / "masked.npz", x=np.ones((8, 6), np.float32), labels=np.zeros(8, np.int64))
+STEP = [masked, "--loss=cross_entropy(logits,labels)", "--optimizer=adamw", "--devices=cpu:2"]
+TRAIN = ["train", *STEP, f"--plan={plan}", "--data", OUT / "masked.npz", "--batch-size=8", "--steps=1", "--no-output"]
+absent = '"masked.data" is absent, whose numbers tell masks and tables from parameters: trained by use alone: "where"; --frozen=NAME leaves one as it is'
+with_data = kerf("plan", *STEP, "--train")
+checks.expect("numbers are there", "absent" not in with_data.stderr and "a mask: where" in with_data.stdout, with_data.stderr + with_data.stdout)
+(OUT / "masked.data").rename(OUT / "moved")
+for flags, said in (([], True), (["--trainable=+where"], False), (["--frozen=where"], False)):
+    made = kerf("plan", *STEP, "--train", *flags, "-o", plan)
+    checks.expect(f"numbers are not there {flags}", made.returncode == 0 and (f"note: {absent}" in made.stderr) == said and
+                  ("absent" in made.stderr) == said, made.stderr)
+    (OUT / "moved").rename(OUT / "masked.data")
+    trained = kerf(*TRAIN, *(flags if "+" in str(flags) else []))
+    (OUT / "masked.data").rename(OUT / "moved")
+    other = "or one that was made without the file of the weights" in trained.stderr
+    checks.expect(f"a plan of no numbers {flags}", other and trained.returncode == 2 if said else trained.returncode == 0, trained.stderr)
 checks.finish()

@@ -223,7 +223,9 @@ std::string Reader::otherModel() const {
   return !norm.empty()
              ? norm
              : "; it is a plan of another model, or of other sizes, another "
-               "loss, optimizer or form of this one (as fused attention is)";
+               "loss, optimizer or form of this one (as fused attention is), "
+               "or one "
+               "that was made without the file of the weights";
 }
 
 FailureOr<dist::ShardingAttr>
