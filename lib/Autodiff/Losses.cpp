@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "LossRules.h"
+#include "OtherFrameworks.h"
 #include "Step.h"
 
 #include "kerf/Format/ClosestName.h"
@@ -74,8 +75,11 @@ private:
 
 } // namespace
 
-/// The loss that is spelled nearly so, without a look at "_"; empty: none is.
+/// The loss that is called so elsewhere or spelled nearly so, without a look at
+/// "_"; empty: none is.
 static std::string closestLoss(StringRef word) {
+  if (std::optional<Meant> elsewhere = lossElsewhere(word))
+    return elsewhere->name.str();
   auto plain = [](StringRef text) {
     std::string letters = text.lower();
     llvm::erase(letters, '_');

@@ -3,6 +3,7 @@
 
 #include "LossRules.h"
 #include "Optimizers.h"
+#include "OtherFrameworks.h"
 
 #include "kerf/Format/ClosestName.h"
 #include "kerf/Format/Decimal.h"
@@ -62,22 +63,23 @@ template <typename Range> static std::string anyOf(const Range &names) {
   return text;
 }
 
-/// "did you mean 'adam'?", else "expected " and all names.
+/// "did you mean 'adam'?", else "expected " and all names. A name that other
+/// frameworks have is no slip.
 template <typename Range>
-static std::string meantOrAny(StringRef wanted, const Range &names) {
+static std::string meantOrAny(StringRef wanted, const Range &names,
+                              std::optional<Meant> elsewhere) {
   std::vector<std::string> list;
   for (const auto &name : names)
     list.push_back(std::string(name));
-  std::string close = kerf::closestName(wanted.str(), list);
-  // PyTorch's mse_loss, bce.
-  constexpr size_t kMinLetters = 3;
-  if (wanted.size() >= kMinLetters)
-    for (const std::string &name : list)
-      if (close.empty() && (StringRef(name).starts_with((wanted + "_").str()) ||
-                            wanted.starts_with(name + "_")))
-        close = name;
-  return close.empty() ? "expected " + anyOf(names)
-                       : "did you mean '" + close + "'?";
+  std::string close;
+  if (!elsewhere)
+    close = kerf::closestName(wanted.str(), list);
+  else if (!elsewhere->name.empty())
+    close = elsewhere->name.str();
+  if (close.empty())
+    return "expected " + anyOf(names);
+  return "did you mean '" + close + "'" +
+         (elsewhere ? elsewhere->remark.str() : "") + "?";
 }
 
 std::string kerf::autodiff::lossNames() {
@@ -88,6 +90,13 @@ std::string kerf::autodiff::lossNames() {
 std::string kerf::autodiff::optimizerNames() {
   return anyOf(llvm::map_to_vector(
       optimizerRules(), [](const OptimizerRule &rule) { return rule.name; }));
+}
+
+/// What is said of an option that means nearly what was asked for.
+static std::string nearest(StringRef option, bool isThere) {
+  return option.empty() || !isThere
+             ? ""
+             : ("; the nearest to it is " + option).str();
 }
 
 static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
@@ -133,8 +142,9 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
       rule.isOfClasses() ? ", dim, ignore_index, weight=W0:W1:..." : "";
   for (const NumberOption &option : rule.options)
     known += ", " + option.key.str();
+  StringRef near = nearLossOption(key);
   return wrong("option loss: unknown option '" + key + "', expected reduction" +
-               known);
+               known + nearest(near, StringRef(known).contains(near)));
 }
 
 /// What was read, or an error that says where commas belong.
@@ -165,8 +175,10 @@ static llvm::Expected<LossSpec> readLoss(StringRef text) {
   const LossRule *rule = findLoss(name);
   if (!rule) {
     std::string meant = meantOrAny(
-        name, llvm::map_to_vector(
-                  lossRules(), [](const LossRule &each) { return each.name; }));
+        name,
+        llvm::map_to_vector(lossRules(),
+                            [](const LossRule &each) { return each.name; }),
+        lossElsewhere(name));
     // Written as a function is, of nothing.
     if (!name.empty() && text.drop_front(open + 1).ltrim().starts_with(")"))
       meant += (meant.back() == '?' ? " An" : "; an") +
@@ -216,17 +228,23 @@ static llvm::Error optimizerOption(const OptimizerRule &rule,
                                    OptimizerSpec &spec, StringRef key,
                                    StringRef value) {
   const char *flag = "option optimizer";
+  StringRef asked = key;
+  key = optimizerOptionOf(asked);
   if (key == "lr")
     return number(flag, key, value, 0, 1e6, spec.learningRate);
-  if (key == "wd" || key == "weight_decay")
+  if (key == "wd")
     return number(flag, key, value, 0, 1e6, spec.weightDecay);
   if (const NumberOption *option = find(rule.options, key))
     return read(flag, *option, value, spec.options[key.str()]);
   llvm::SmallVector<StringRef> known{"lr", "wd (or weight_decay)", "no_decay"};
   for (const NumberOption &option : rule.options)
     known.push_back(option.key);
-  return wrong(Twine(flag) + ": " + rule.name + " has no option '" + key +
+  StringRef near = nearOptimizerOption(key);
+  return wrong(Twine(flag) + ": " + rule.name + " has no option '" + asked +
                "', expected " + anyOf(known) +
+               nearest(near, near == "wd" || near == "lr" ||
+                                 near == "no_decay" ||
+                                 find(rule.options, near)) +
                (key == "warmup" || key == "steps" || key == "min"
                     ? "; option learning-rate has schedules, as in "
                       "cosine,warmup=100"
@@ -244,12 +262,13 @@ static llvm::Expected<OptimizerSpec> readOptimizer(StringRef text) {
   auto [name, rest] = text.trim().split(',');
   const OptimizerRule *rule = findOptimizer(name);
   if (!rule)
-    return wrong(
-        "option optimizer: unknown optimizer '" + name + "', " +
-        meantOrAny(name, llvm::map_to_vector(optimizerRules(),
-                                             [](const OptimizerRule &each) {
-                                               return each.name;
-                                             })));
+    return wrong("option optimizer: unknown optimizer '" + name + "', " +
+                 meantOrAny(name,
+                            llvm::map_to_vector(optimizerRules(),
+                                                [](const OptimizerRule &each) {
+                                                  return each.name;
+                                                }),
+                            optimizerElsewhere(name)));
   spec.name = name.str();
   spec.learningRate = rule->learningRate;
   spec.weightDecay = rule->weightDecay;
@@ -267,8 +286,10 @@ static llvm::Expected<OptimizerSpec> readOptimizer(StringRef text) {
     }
     auto [option, tail] = rest.split(',');
     auto [key, value] = option.trim().split('=');
-    if (!given.insert(key == "weight_decay" ? "wd" : key).second)
-      return wrong("option optimizer: " + key + " is given twice");
+    StringRef own = optimizerOptionOf(key);
+    if (!given.insert(own).second)
+      return wrong("option optimizer: " + key + " is given twice" +
+                   (own == key ? "" : " (as " + own + ", too)"));
     if (llvm::Error error = optimizerOption(*rule, spec, key, value))
       return error;
     if (tail.empty() && rest.ends_with(","))

@@ -59,8 +59,9 @@ graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["h"
 onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)]), OUT / "both.onnx")
 result = kerf("plan", OUT / "both.onnx", "--train", "--loss=cross_entropy(y,t)", "--optimizer=sgd")
 checks.expect("logits beside", "; its input is an output, too: cross_entropy(h,t)\n" in result.stderr, result.stderr)
-for word, meant in (("bce", "bce_with_logits"), ("mse_loss", "mse"), ("l1_loss", "l1")):
+for word, meant in (("bce", "bce_with_logits"), ("mse_loss", "mse"), ("l1_loss", "l1"), ("mae", "l1")):
     expect_error(checks, word, ["plan", OUT / "ends.onnx", "--train", f"--loss={word}(y,t)", "--optimizer=sgd"], 2, [f"unknown loss '{word}', did you mean '{meant}'"])
+expect_error(checks, "mae alone", ["plan", OUT / "ends.onnx", "--train", "--loss=mae", "--optimizer=sgd"], 2, ["'mae' is no output and no loss, did you mean l1\\(OUTPUT,LABELS\\)\\?"])
 # An output that is the loss is no function of others.
 for word, said in (("loss", "expected cross_entropy, .*; an"), ("mse_loss", "did you mean 'mse'\\? An")):
     expect_error(checks, f"{word} of nothing", ["plan", OUT / "ends.onnx", "--train", f"--loss={word}()", "--optimizer=sgd"], 2,

@@ -44,6 +44,81 @@ TEST(Specs, LossByName) {
   }
 }
 
+/// What is asked for instead of a name, or "" where all are listed.
+static std::string meant(const std::string &error) {
+  std::string before = ", did you mean '";
+  size_t at = error.find(before);
+  return at == std::string::npos ? "" : error.substr(at + before.size() - 1);
+}
+
+TEST(Specs, LossesOfOtherFrameworks) {
+  for (auto [name, ours] : std::vector<std::pair<std::string, std::string>>{
+           {"mae", "'l1'?"},
+           {"L1Loss", "'l1'?"},
+           {"l1_loss", "'l1'?"},
+           {"mean_absolute_error", "'l1'?"},
+           {"l2", "'mse'?"},
+           {"mse_loss", "'mse'?"},
+           {"MSELoss", "'mse'?"},
+           {"smooth_l1", "'huber' (with delta=1 it is smooth_l1 with beta=1)?"},
+           {"SmoothL1Loss",
+            "'huber' (with delta=1 it is smooth_l1 with beta=1)?"},
+           {"huber_loss", "'huber'?"},
+           {"bce", "'bce_with_logits' (of what enters the sigmoid)?"},
+           {"BCEWithLogitsLoss", "'bce_with_logits'?"},
+           {"binary_cross_entropy_with_logits", "'bce_with_logits'?"},
+           {"nll_loss", "'nll'?"},
+           {"crossentropy", "'cross_entropy'?"},
+           {"CrossEntropyLoss", "'cross_entropy'?"},
+           {"sparse_categorical_crossentropy", "'cross_entropy'?"},
+           {"hubr", "'huber'?"},
+           // No slips: another loss would be trained.
+           {"rmse", ""},
+           {"msle", ""},
+           {"kl_div", ""},
+           {"KLDivLoss", ""},
+           {"poisson_nll", ""}})
+    EXPECT_EQ(meant(lossError(name + "(a,b)")), ours) << name;
+  EXPECT_EQ(lossError("cross_entropy(a,b,smoothing=0.1)"),
+            "option loss: unknown option 'smoothing', expected reduction, dim, "
+            "ignore_index, weight=W0:W1:..., label_smoothing; the nearest to "
+            "it is label_smoothing");
+}
+
+TEST(Specs, OptimizersOfOtherFrameworks) {
+  for (auto [name, ours] : std::vector<std::pair<std::string, std::string>>{
+           {"sgdm", "'momentum'?"},
+           {"nag", "'momentum' (with nesterov=true)?"},
+           {"AdamW", "'adamw'?"},
+           {"adamw_torch", "'adamw'?"},
+           {"adma", "'adam'?"},
+           {"adamax", ""},
+           {"nadam", ""},
+           {"radam", ""},
+           {"asgd", ""},
+           {"lamb", ""}})
+    EXPECT_EQ(meant(optimizerError(name)), ours) << name;
+  auto adam = parseOptimizer(
+      "adam,learning_rate=0.5,epsilon=0.25,beta_1=0.125,weight_decay=2");
+  ASSERT_TRUE(bool(adam));
+  EXPECT_EQ(adam->learningRate, 0.5);
+  EXPECT_EQ(adam->option("eps"), 0.25);
+  EXPECT_EQ(adam->option("beta1"), 0.125);
+  EXPECT_EQ(adam->weightDecay, 2);
+  auto rmsprop = parseOptimizer("rmsprop,rho=0.5");
+  ASSERT_TRUE(bool(rmsprop));
+  EXPECT_EQ(rmsprop->option("alpha"), 0.5);
+  EXPECT_EQ(optimizerError("adam,lr=1,learning_rate=2"),
+            "option optimizer: learning_rate is given twice (as lr, too)");
+  EXPECT_EQ(optimizerError("adam,momentum=0.9"),
+            "option optimizer: adam has no option 'momentum', expected lr, wd "
+            "(or weight_decay), no_decay, beta1, beta2 or eps; the nearest to "
+            "it is beta1");
+  EXPECT_EQ(optimizerError("sgd,epsilon=1"),
+            "option optimizer: sgd has no option 'epsilon', expected lr, wd "
+            "(or weight_decay), no_decay, momentum, dampening or nesterov");
+}
+
 TEST(Specs, WrongLosses) {
   EXPECT_EQ(lossError(""),
             "option loss is missing, expected as cross_entropy(logits,labels)");
@@ -109,10 +184,12 @@ TEST(Specs, WrongOptimizers) {
       "adam, adamw, adagrad or rmsprop");
   EXPECT_EQ(optimizerError("rmsprop,beta1=0.9"),
             "option optimizer: rmsprop has no option 'beta1', expected lr, wd "
-            "(or weight_decay), no_decay, alpha, eps or momentum");
+            "(or weight_decay), no_decay, alpha, eps or momentum; the nearest "
+            "to it is momentum");
   EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
             "option optimizer: sgd has no option 'beta1', expected lr, wd "
-            "(or weight_decay), no_decay, momentum, dampening or nesterov");
+            "(or weight_decay), no_decay, momentum, dampening or nesterov; the "
+            "nearest to it is momentum");
   EXPECT_EQ(
       optimizerError("adam,lr=fast"),
       "option optimizer: lr is 'fast', expected a number from 0 to 1e+06");
