@@ -128,16 +128,20 @@ constexpr Option kSameOptions[] = {
 };
 
 constexpr Option kNearOptions[] = {
-    {"momentum", "beta1"},     {"beta1", "momentum"}, {"beta2", "alpha"},
-    {"alpha", "beta2"},        {"betas", "beta1"},    {"l2", "wd"},
-    {"weightdecay", "wd"},     {"decay", "wd"},       {"learningrate", "lr"},
-    {"exclude_from_wd", "no_decay"},
+    {"momentum", "beta1"},  {"beta1", "momentum"},
+    {"beta2", "alpha"},     {"alpha", "beta2"},
+    {"betas", "beta1"},     {"l2", "wd"},
+    {"weightdecay", "wd"},  {"decay", "wd"},
+    {"learningrate", "lr"}, {"exclude_from_wd", "no_decay"},
 };
 
 constexpr Option kNearLossOptions[] = {
-    {"smoothing", "label_smoothing"}, {"weights", "weight"},
-    {"class_weight", "weight"},       {"class_weights", "weight"},
-    {"axis", "dim"},                  {"ignore_label", "ignore_index"},
+    {"smoothing", "label_smoothing"},
+    {"weights", "weight"},
+    {"class_weight", "weight"},
+    {"class_weights", "weight"},
+    {"axis", "dim"},
+    {"ignore_label", "ignore_index"},
     {"ignore", "ignore_index"},
 };
 
@@ -155,7 +159,7 @@ std::optional<Meant> lookUp(llvm::ArrayRef<Entry> entries, StringRef letters) {
 }
 
 StringRef lookUp(llvm::ArrayRef<Option> options, StringRef key,
-               StringRef otherwise) {
+                 StringRef otherwise) {
   for (const Option &option : options)
     if (option.name == key)
       return option.ours;

@@ -19,6 +19,7 @@ class Tied(torch.nn.Module):
         self.head.weight = self.embedding.weight
 
 
+first = {}
 for name in ("embedding.weight", "head.weight"):
     model, trained = Tied(), {name: torch.randn(7, 4)}
     exec(LINES)
@@ -28,5 +29,13 @@ try:  # a parameter that the file lacks is named, with what keeps it
     exec(LINES)
 except AssertionError as error:
     assert "['embedding.weight']; folded into other weights (optimize=False keeps them)" in str(error), error
+else:
+    raise AssertionError("no error")
+try:  # so is a constant that was trained, which the module does not have
+    model, first = Tied(), {"val_3": torch.zeros(4).numpy()}
+    trained = {"head.weight": torch.randn(7, 4), "val_3": torch.ones(4)}
+    exec(LINES)
+except AssertionError as error:
+    assert "not in the state_dict: ['val_3']; weights keep their names with optimize=False" in str(error), error
 else:
     raise AssertionError("no error")
