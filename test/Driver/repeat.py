@@ -35,12 +35,12 @@ out = kerf("run", MODELS / "mlp/model.onnx", "--dim=batch=65536", "--seed=1", "-
 rate = re.search(r"; (\d{1,3}(?:,\d{3})+) samples/s$", out, re.M)
 checks.expect("a large rate", rate and re.fullmatch("[1-9]\\d{0,2}0*", rate[1].replace(",", "")), out)
 
-# Ended before its first step a run says so: while it is compiled, and as a package that is being opened.
-def interrupted(name, command, begun):
+# Ended before its first step a run says so: while it is compiled, and as a package that is being opened. So does training.
+def interrupted(name, command, begun, writes=("--output-dir={}",)):
     """What is said of a run that gets SIGINT once `begun` is there, which holds it up."""
     out, folder = OUT / f"{name}-outputs", OUT / f"{name}-temporary"
     folder.mkdir()
-    process = subprocess.Popen([*command, f"--output-dir={out}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    process = subprocess.Popen([*command, *(flag.format(out) for flag in writes)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "TMPDIR": str(folder)}, preexec_fn=takes_interrupts)
     while not begun(folder) and process.poll() is None:
         time.sleep(0.001)
@@ -48,11 +48,16 @@ def interrupted(name, command, begun):
     stdout, stderr = process.communicate(timeout=60)
     said = re.search(r"^note: ended by Ctrl-C, before the first step\b.*: nothing is written$", stderr, re.M)
     checks.expect(f"{name}: said", process.returncode == -signal.SIGINT and stdout == "" and said, f"{process.returncode} {stdout}{stderr}")
-    checks.expect(f"{name}: nothing is left", not list(folder.iterdir()) and not list(out.glob("*")), list(folder.rglob("*")))
+    checks.expect(f"{name}: nothing is left", not list(folder.iterdir()) and not list(out.glob("*")) and
+                  not list(OUT.glob(f"{name}-outputs.*")), list(folder.rglob("*")))
 
 
 interrupted("compiling", ["kerf", "run", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--seed=1", "--threads=1", "--devices=cpu:1"],
             lambda folder: list(folder.glob("*/*"))) # planned: before, Ctrl-C ends the search, and the run goes on
+TRAIN = MODELS.parent / "training/gpt2"
+interrupted("training", ["kerf", "train", TRAIN / "model.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", f"--data={TRAIN / 'data.npz'}",
+                         "--batch-size=8", "--steps=9"],
+            lambda folder: list(folder.glob("*/*")), ["--checkpoint-dir={}", "--output={}.onnx", "--log={}.jsonl"])
 # The ranks of a job wait for the others, here for one that never comes.
 package = OUT / "two.kerf"
 kerf("compile", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--devices=cpu:2", "--mesh=tp=2", "-q", "-o", package)
@@ -111,15 +116,17 @@ for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     for _ in range(20):  # it may be over by the time that the signal is there
         process = subprocess.Popen(
             ["kerf", "compile", MODELS / "gpt2-small/model.onnx", "--dim=batch=2", "--no-kernel-cache", "-q", "-o", OUT / f"{ending}.kerf"],
-            env={**os.environ, "TMPDIR": str(folder)},
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)},
             preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)])
         while not list(folder.glob("*/[!.]*")) and process.poll() is None:
             time.sleep(0.001)
         process.send_signal(ending)
-        code = process.wait(timeout=60)
+        said = process.communicate(timeout=60)[1]
+        code = process.returncode
         if code != 0:
             break
         shutil.rmtree(OUT / f"{ending}.kerf")
+    checks.expect(f"{ending.name} is told", said == ("note: ended by Ctrl-C, before the package was written\n" if ending == signal.SIGINT else ""), said)
     checks.expect(f"no objects are left by {ending.name}", code == -ending and list(folder.iterdir()) == [] and not list(OUT.glob(f"{ending}.kerf*")),
                   (code, list(folder.rglob("*")), list(OUT.glob("*.kerf*"))))
 

@@ -11,6 +11,7 @@
 #include "report/Trained.h"
 
 #include "kerf/rt/printable.h"
+#include "kerf/rt/stop.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -216,6 +217,7 @@ int kerf::tool::plan(const Options &options) {
                   "--explain: --solver=random takes any plan, of which none is "
                   "the best of its kind",
                   {}};
+  std::optional<rt::StopNote> early(", before there was a plan");
   CompilationOptions compile = shapesAlone(options);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
@@ -223,6 +225,7 @@ int kerf::tool::plan(const Options &options) {
     return kFine;
   // Partitioned as well, so that the output shows what is executed.
   require(compilation, compilation.runUntil("lower"));
+  early.reset();
   const llvm::json::Object document = planOf(compilation);
   std::string json =
       llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object(document)))
@@ -252,6 +255,7 @@ int kerf::tool::compile(const Options &options) {
   bool isShown = options.output.empty() && options.printPipeline;
   if (options.output.empty() && options.stopAfter.empty() && !isShown)
     throw Failure{kUsage, "--output is missing, expected as -o NAME.kerf", {}};
+  std::optional<rt::StopNote> early(", before the package was written");
   CompilationOptions compile = compilationOptions(options);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
@@ -280,6 +284,7 @@ int kerf::tool::compile(const Options &options) {
   TemporaryFolder objects;
   require(compilation, packageWith(objects, compilation, options.output,
                                    further, others.json));
+  early.reset();
   progress.finish();
   printPipelines(out, compilation, options);
   if (options.quiet)

@@ -469,6 +469,11 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   std::string wrong = rt::checkTrainOptions(loop, job.leads());
   if (!wrong.empty())
     throw Failure{kUsage, wrong, {}};
+  TemporaryFolder folder;
+  // Until the loop takes signals. The processes of a job would all say it.
+  std::optional<rt::StopNote> early;
+  if (!job)
+    early.emplace(", before the first step: nothing is written");
   if (job.leads()) {
     Options inference = options;
     inference.train = false;
@@ -503,7 +508,6 @@ static int trainInJob(Options &options, rt::JobScope &job) {
                          options.checkpointDir +
                          " (-o FILE writes the model as well)");
   noteNames(options, loop.notes);
-  TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   if (job.leads())
     package(options, loop.package, &loop);
@@ -533,6 +537,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     loop.evalPackage = folder.file("eval.kerf");
     package(forEvaluation(options), loop.evalPackage, nullptr);
   }
+  early.reset();
   // They end the run after its step.
   rt::StopScope stop([](int signal) { stopSignal = signal; },
                      {/*termination=*/true, /*whatIsIgnored=*/true,
