@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
+#include "kerf/Dist/MovePurpose.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -62,8 +64,9 @@ LogicalResult Step::buildBackward() {
     if (llvm::all_of(received, [](Value value) { return !value; }))
       continue;
     tag.colocation = colocationOf(op);
+    // The gradient of what a statistic is taken of is none.
     tag.purpose.reset();
-    if (dist::PurposeAttr purpose = dist::getPurpose(op))
+    if (dist::PurposeAttr purpose = dist::purposeOfOperands(op))
       tag.purpose = purpose.getValue();
     std::string why;
     FailureOr<SmallVector<Value>> given = mlir::failure();

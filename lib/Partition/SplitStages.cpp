@@ -13,6 +13,7 @@
 #include "StageFunctions.h"
 
 #include "kerf/Dist/Entry.h"
+#include "kerf/Dist/MovePurpose.h"
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Interfaces/AnyOp.h"
 #include "kerf/Interfaces/Bounded.h"
@@ -177,7 +178,7 @@ private:
   }
 
   /// The purpose of the producer; else `parameter` for new values of
-  /// parameters, else the purpose of a user. Activation is the default.
+  /// parameters, else what a user states. Activation is the default.
   PurposeAttr purposeOf(Value value, int64_t stage) {
     Operation *producer = value.getDefiningOp();
     SmallVector<Operation *> users;
@@ -190,7 +191,7 @@ private:
     if (PurposeAttr purpose = getPurpose(producer))
       return purpose;
     for (Operation *user : users)
-      if (PurposeAttr purpose = getPurpose(user))
+      if (PurposeAttr purpose = purposeOfOperands(user))
         return purpose;
     if (getPhase(producer) == Phase::BackwardWeight)
       return PurposeAttr::get(context, Purpose::Gradient);

@@ -25,3 +25,12 @@ for count, mesh in (("1", "dp=1"), ("1", "dp=2"), ("2", "pp=2"), ("4", "dp=2")):
     for name, values in expected[count].items():
         for a, b in zip(found[name].tolist(), values, strict=True):
             assert abs(a - b) <= 2e-6 * (1 + abs(b)), f"{count} micro-batches on {mesh}: {name} is {a}, expected {b}"
+
+# What statistics are taken of is no statistic, and neither is its gradient: stages hand on activations.
+for mesh, purposes in (("pp=5", {"activation"}), ("dp=2", {"statistics", "activation", "gradient"})):
+    plan = json.loads(subprocess.run(["kerf", "plan", case / "model.onnx", "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd",
+                                      f"--devices=cpu:{mesh[-1]}", f"--mesh={mesh}", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    found = {each["purpose"] for each in plan["communication"]["collectives"]}
+    assert found == purposes, f"{mesh}: {found}, expected {purposes}"
+    # Of a norm's channels, the loss and labels.
+    assert all(each["group_bytes"] <= 128 for each in plan["communication"]["collectives"] if each["purpose"] == "statistics"), mesh

@@ -28,11 +28,16 @@ static bool isParameter(Operation *op) {
   return def && isParameter(def);
 }
 
+PurposeAttr dist::purposeOfOperands(Operation *user) {
+  PurposeAttr own = getPurpose(user);
+  return own && own.getValue() == Purpose::Statistics ? PurposeAttr() : own;
+}
+
 PurposeAttr dist::movePurpose(Operation *producer, Operation *user) {
-  for (Operation *op : {producer, user})
-    if (op)
-      if (PurposeAttr purpose = getPurpose(op))
-        return purpose;
+  if (PurposeAttr own = producer ? getPurpose(producer) : PurposeAttr())
+    return own;
+  if (PurposeAttr wanted = user ? purposeOfOperands(user) : PurposeAttr())
+    return wanted;
   if (!producer)
     return PurposeAttr();
   if (getPhase(producer) == Phase::BackwardWeight)
