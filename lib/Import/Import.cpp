@@ -294,7 +294,9 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     scope.values[tensor.name()] = value;
     if (value && isComputedFloat(elementOf(value)) && !isWeight && !isLearned &&
         tensor.dims_size() == 0)
-      (ratios.contains(tensor.name()) ? report.ratios : report.numbers)
+      (ratios.contains(tensor.name()) ? report.ratios
+       : isOfLearnedSize(value)       ? report.numbers
+                                      : report.bounds)
           .push_back(tensor.name());
     if (value && isComputedFloat(elementOf(value)) &&
         (tensor.dims_size() > 0 || isLearned ||

@@ -144,7 +144,8 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
              << (report.bufferElements == 1 ? " element is a buffer's"
                                             : " elements are buffers'")
              << ", as the exporter says";
-    if (size_t count = report.numbers.size() + report.ratios.size())
+    if (size_t count =
+            report.numbers.size() + report.bounds.size() + report.ratios.size())
       stream << "; " << count
              << (count == 1 ? " number without dimensions is a "
                               "constant"

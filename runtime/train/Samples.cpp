@@ -58,6 +58,13 @@ static std::string tokenText(const Samples &samples, int64_t token,
                              : std::string());
 }
 
+/// Whether a label may stand for none: negative or the largest of its type, in
+/// a loss that has the option.
+static bool canIgnore(const TrainLoss &loss, int64_t label) {
+  return loss.ignores && !loss.isScalar() && label != loss.classes &&
+         (label < 0 || label == UINT8_MAX || label == UINT16_MAX);
+}
+
 void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
                              const std::string &path) {
   if (loss.classes <= 0)
@@ -97,13 +104,17 @@ void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
                         tokenText(samples, label,
                                   i * column.elements + int64_t(at) + 1,
                                   loss.classes, path));
-          throw Error(
-              KERF_INVALID_ARGUMENT,
-              cat(path, ": a label of sample ", i, " is ", label,
-                  ", expected 0 to ", loss.classes - 1,
-                  loss.ignores ? cat(" or ", loss.ignoreIndex, " (ignored)")
-                               : std::string(),
-                  label == loss.classes ? "; classes count from 0" : ""));
+          throw Error(KERF_INVALID_ARGUMENT,
+                      cat(path, ": a label of sample ", i, " is ", label,
+                          ", expected 0 to ", loss.classes - 1,
+                          loss.ignores
+                              ? cat(" or ", loss.ignoreIndex, " (ignored)")
+                              : std::string(),
+                          label == loss.classes ? "; classes count from 0" : "",
+                          canIgnore(loss, label)
+                              ? cat("; ignore_index=", label,
+                                    " in the loss leaves such labels out")
+                              : std::string()));
         }
       }
     }

@@ -48,6 +48,8 @@ for name, loss, arrays, said in (
         ("one-hot", CE, {"image": image, "labels": np.eye(5, dtype=np.float32)[labels]}, "; of one-hot labels that is NumPy's .argmax(-1)"),
         ("a column", CE, {"image": image, "labels": labels[:, None]}, "; NumPy's .squeeze(-1) leaves the last one out"),
         ("from 1", CE, {"image": image, "labels": np.full(8, 5)}, "is 5, expected 0 to 4 or -100 (ignored); classes count from 0"),
+        ("of none", CE, {"image": image, "labels": np.full(8, 255)},
+         "is 255, expected 0 to 4 or -100 (ignored); ignore_index=255 in the loss leaves such labels out"),
         ("classes", "mse(y,labels)", {"image": image, "labels": labels}, "; numbers of classes are for cross_entropy"),
         ("the other way round", "cross_entropy(labels,y)", {"image": image, "labels": labels},
          "the model has no output 'labels', but 'y': the output comes first, as in cross_entropy(y,labels)")):

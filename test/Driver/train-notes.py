@@ -161,6 +161,15 @@ for name in named:
     trained = notes(OUT / "border.onnx", "--batch-size=16", f"--trainable=+{name}")
     checks.expect(f"{name} can be trained", not any("error" in line or f'"{name}"' in line for line in trained), str(trained))
 
+# None is learned that is infinite, a mask's bound or next to nothing.
+for number, said in ((-np.inf, False), (-1e9, False), (np.nan, False), (1e-6, False), (0, True), (0.07, True), (-100, True)):
+    for tensor in model.graph.initializer:
+        if tensor.name == "alpha":
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(number), "alpha"))
+    onnx.save(model, OUT / "sized.onnx")
+    sized = kerf("plan", OUT / "sized.onnx", "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd").stderr
+    checks.expect(f"a number of size {number}", ('not trained: "alpha"' in sized) == said, sized)
+
 # A number is what it is used for, whatever it is called.
 for tensor in model.graph.initializer:
     if tensor.name == "alpha":

@@ -74,6 +74,7 @@ static void countParameters(const Options &options,
     report.parameterBytes = counted.parameterBytes;
     report.bufferElements = counted.bufferElements;
     report.numbers = counted.numbers;
+    report.bounds = counted.bounds;
     return;
   }
 }

@@ -127,6 +127,8 @@ struct ImportReport {
   std::vector<std::string> leftOut;
   /// Float initializers without dimensions that were imported as constants.
   std::vector<std::string> numbers;
+  /// Others that are no size of what layers learn: infinities, masks' bounds.
+  std::vector<std::string> bounds;
   /// Others that say how much Dropout drops, and nothing else.
   std::vector<std::string> ratios;
   /// Dropout that drops nothing in training, where it was meant to; may be

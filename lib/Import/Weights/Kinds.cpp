@@ -5,6 +5,8 @@
 #include "OwnReads.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
+#include <cmath>
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace mlir;
@@ -14,6 +16,18 @@ StringRef kerf::onnx_import::kindOf(const onnx::ValueInfoProto &info) {
     if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind")
       return entry.value();
   return "";
+}
+
+bool kerf::onnx_import::isOfLearnedSize(Value number) {
+  auto constant = number.getDefiningOp<nn::ConstantOp>();
+  if (!constant)
+    return true;
+  constexpr double kLeast = 1e-4, kMost = 1e4;
+  APFloat value = *constant.getElements().getValues<APFloat>().begin();
+  bool lost;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+  double size = std::abs(value.convertToDouble());
+  return size == 0 || (size >= kLeast && size <= kMost);
 }
 
 void Importer::noteKinds(const onnx::GraphProto &graph) {

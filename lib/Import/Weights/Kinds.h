@@ -4,6 +4,8 @@
 
 #include "onnx.pb.h"
 
+#include "mlir/IR/Value.h"
+
 #include "llvm/ADT/StringRef.h"
 
 namespace kerf::onnx_import {
@@ -17,6 +19,11 @@ inline bool isParameterKind(llvm::StringRef kind) {
 inline bool isBufferKind(llvm::StringRef kind) {
   return kind == "BUFFER" || kind == "CONSTANT_TENSOR";
 }
+
+/// Whether a constant without dimensions is of the size of numbers that layers
+/// learn: no infinity or bound of a mask, and nothing that keeps a divisor from
+/// 0.
+bool isOfLearnedSize(mlir::Value number);
 
 } // namespace kerf::onnx_import
 
