@@ -72,6 +72,9 @@ refused = kerf("run", MLP, "--dim=batch=6", "--seed=1", "--devices=cpu:3", "--me
 checks.expect("a mesh of other devices", refused.returncode == 2 and "measured" not in refused.stderr
               and refused.stderr.startswith("error: --mesh: degrees multiply to 2, expected a divisor of 3 devices"), refused.stderr)
 
+expect_error(checks, "a mesh of more devices", ["plan", MLP, "--dim=batch=8", "--devices=cpu:4", "--mesh=dp=8"], 2,
+             ["--mesh: degrees multiply to 8, expected a divisor of 4 devices\nnote: without --devices there are as many as the mesh has\n"])
+
 shown = kerf("plan", MLP, "--dim=batch=7", "--devices=cpu:2", "--mesh=dp=2", "--what-if=batch=8")
 checks.expect("whose note", "note: row \"as asked\": padding, " in shown.stderr, shown.stderr)
 

@@ -205,8 +205,26 @@ static void takeMachine(Options &o) {
   o.devicesGiven = o.devicesOfMachine = true;
 }
 
+/// More than --devices, whose number follows from the mesh where it is away.
+static void refuseLargerMesh(const Options &o) {
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  if (!plan::parseMeshText(o.mesh, mesh).empty())
+    return;
+  int64_t devices = parseDevices(o.devices).count, product = 1;
+  for (const auto &[name, size] : mesh)
+    product *= size < 1 || product > devices ? 1 : size;
+  std::string wrong = plan::checkDegrees(mesh, devices);
+  if (product > devices && !wrong.empty())
+    throw Failure{kUsage,
+                  spellFlags(wrong),
+                  {"without --devices there are as many as the mesh has"}};
+}
+
 void kerf::tool::takeMesh(Options &o) {
   std::vector<std::pair<std::string, int64_t>> mesh;
+  bool isOfCPU = o.machine.empty() || o.machine == "cpu";
+  if (o.devicesGiven && isOfCPU && o.planFile.empty() && !o.mesh.empty())
+    refuseLargerMesh(o);
   if (o.devicesGiven || !(o.machine.empty() || o.machine == "cpu") ||
       o.mesh.empty() || !o.planFile.empty() ||
       !plan::parseMeshText(o.mesh, mesh).empty())
