@@ -18,6 +18,7 @@
 #include "Prepare.h"
 
 #include "kerf/Dist/ReplacingBuilder.h"
+#include "kerf/Support/Preconditions.h"
 
 #include "../OpKinds.h"
 
@@ -94,10 +95,12 @@ private:
             builder, from(op),
             cast<ElementsAttr>(DenseElementsAttr::get(
                 type, constant.getElements().getSplatValue<Attribute>())));
-    } else if ((isElementwise(op) && !nn::dividesIntegers(op)) ||
+    } else if ((isElementwise(op) && holds(op, Precondition::PaddingCannotFail,
+                                           !nn::dividesIntegers(op))) ||
                isa_and_nonnull<nn::BroadcastOp>(op) ||
                (isa_and_nonnull<nn::ReshapeOp>(op) &&
-                lastSize(op->getOperand(0)) == size)) {
+                holds(op, Precondition::PaddedStaysLast,
+                      lastSize(op->getOperand(0)) == size))) {
       SmallVector<Value> operands;
       for (Value operand : op->getOperands()) {
         bool isRow = lastSize(operand) == size;
@@ -159,7 +162,8 @@ private:
     RankedTensorType type = typeOf(x);
     int64_t last = type.getRank() - 1;
     bool sum = reduce.getKind() == nn::ReduceKind::Sum;
-    if (!(sum || reduce.getKind() == nn::ReduceKind::Max) ||
+    if (!holds(reduce, Precondition::PaddingIsNeutral,
+               sum || reduce.getKind() == nn::ReduceKind::Max) ||
         !isa<FloatType>(type.getElementType()) ||
         !llvm::is_contained(reduce.getDims(), last))
       return;
@@ -301,7 +305,7 @@ private:
       replaced = widened;
     }
     Value slice = sliced(product, typeOf(replaced->getResult(0)), op);
-    if (!padM) {
+    if (holds(op, Precondition::OnlyRowsGrow, !padM)) {
       slices.insert(slice);
       known[slice] = product;
     }
