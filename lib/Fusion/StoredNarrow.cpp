@@ -3,6 +3,7 @@
 
 #include "kerf/Fusion/Epilogue.h"
 #include "kerf/Interfaces/AnyOp.h"
+#include "kerf/Support/Preconditions.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -87,7 +88,8 @@ StoredNarrow kerf::findStoredNarrow(Operation *product,
   if (isGradient)
     value = slope->getResult(0);
   bool isForward = !isGradient && kind != ProductKind::InputGradient;
-  if (isForward && hasWeight(product, questions))
+  if (isForward &&
+      holds(product, Precondition::AddendIsBias, hasWeight(product, questions)))
     addTo(/*perColumn=*/true);
   // Sums of transformers' blocks stay wide, as they are without rounding.
   if (isForward && addTo(/*perColumn=*/false) && kind == ProductKind::Matmul)

@@ -1,10 +1,11 @@
-//===- PadProductsTest.cpp - rows made longer compute the same ------------===//
+//===- NarrowProductsTest.cpp - what 16-bit products become is the same
+//------===//
 //
 // Random functions around a product of 16 bits whose rows are of odd length, as
 // they are and behind kerf-pad-products, by the interpreter. What stands behind
 // the rows is made to matter: 0 is divided by, and log and reciprocal make it
-// infinite. KERF_WITHOUT takes one precondition away
-// (test/Products/padding.py).
+// infinite. And what kerf-narrow-storage rounds may be a mask. KERF_WITHOUT
+// takes one precondition away (test/Products/padding.py).
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Interpret/Interpret.h"
@@ -21,6 +22,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <random>
 
 using namespace mlir;
@@ -227,6 +229,45 @@ TEST(PadProducts, ComputeTheSame) {
   }
   EXPECT_GT(compared, 300);
   EXPECT_GT(padded, 300);
+}
+
+// A mask on scores that hides every key leaves all of them equally likely. In
+// bfloat16 it would be -infinity, and the row NaN.
+TEST(NarrowStorage, MasksStayFinite) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  registerPasses();
+  auto module = parseSourceString<ModuleOp>(
+      "module attributes {exec.target = #exec.target<cuda>} {\n"
+      "func.func @main(%x: tensor<8x16xbf16>, %k: tensor<12x16xbf16>, "
+      "%m: tensor<12xf32>) -> tensor<8x12xf32> {\n"
+      "%p = nn.matmul %x, %k {transpose_rhs} : (tensor<8x16xbf16>, "
+      "tensor<12x16xbf16>) -> tensor<8x12xbf16>\n"
+      "%w = nn.cast %p : (tensor<8x12xbf16>) -> tensor<8x12xf32>\n"
+      "%a = nn.add %w, %m : (tensor<8x12xf32>, tensor<12xf32>) -> "
+      "tensor<8x12xf32>\n"
+      "%s = nn.softmax %a dim 1 : tensor<8x12xf32>\n"
+      "return %s : tensor<8x12xf32>\n}\n}\n",
+      &context);
+  ASSERT_TRUE(bool(module));
+  if (const char *without = std::getenv("KERF_WITHOUT"))
+    (*module)->setAttr(kWithoutAttr, StringAttr::get(&context, without));
+  PassManager passes(&context);
+  ASSERT_TRUE(
+      succeeded(parsePassPipeline("func.func(kerf-narrow-storage)", passes)));
+  ASSERT_TRUE(succeeded(passes.run(*module)));
+  interpret::RunOptions options;
+  options.rounding = interpret::Rounding::Stored;
+  auto found = interpret::run(
+      module->lookupSymbol<func::FuncOp>("main"),
+      {interpret::Tensor({8, 16}, 0.5), interpret::Tensor({12, 16}, 0.25),
+       interpret::Tensor({12}, std::numeric_limits<float>::lowest())},
+      nullptr, options);
+  ASSERT_TRUE(succeeded(found));
+  for (double number : found->front().data)
+    EXPECT_NEAR(number, 1.0 / 12, 1e-6);
 }
 
 } // namespace
