@@ -201,6 +201,9 @@ void Printer::printCollectives() {
     others.bytes += row.bytes;
     others.differs |= row.differs;
   }
+  // Ranks of different stages send them, none more than the busiest.
+  others.bytes =
+      std::min(others.bytes, number(communication, "bytes_per_rank"));
   for (const CollectiveRow &row : llvm::ArrayRef(rows).take_front(max)) {
     out << "  " << row.count << " x " << row.what << ": " << row.bytesText();
     if (!row.formula.empty())
