@@ -6,6 +6,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -168,6 +169,7 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
   for (auto [piece, other] : llvm::zip_equal(pieces, others)) {
     piece.slack.resize(piece.numbers.size());
     piece.beyond.resize(piece.numbers.size());
+    piece.by.resize(piece.numbers.size());
     piece.moved.resize(piece.numbers.size());
     piece.others.resize(piece.numbers.size());
     ++piece.runs;
@@ -179,6 +181,7 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
         piece.others[i] = static_cast<float>(piece.slack[i]);
         piece.slack[i] = factor * moved;
         piece.moved[i] = static_cast<float>(moved);
+        piece.by[i] = static_cast<uint16_t>(piece.runs);
       } else {
         piece.others[i] =
             std::max(piece.others[i], static_cast<float>(factor * moved));
@@ -188,17 +191,12 @@ void kerf::tool::widenSlack(std::vector<Piece> &pieces,
   }
 }
 
-/// How many elements one of the runs has moved where no other has, or farther
-/// than the slack that all others give: without that run, its own numbers would
-/// be called wrong there.
-static double countMovedByOne(const Piece &piece, const Tolerance &tolerance) {
-  double count = 0;
-  for (size_t i = 0; i < piece.beyond.size(); ++i)
-    count +=
-        piece.beyond[i] == 1 ||
-        !isWithin(tolerance, std::max(piece.moved[i] - piece.others[i], 0.0F),
-                  piece.numbers[i]);
-  return count;
+/// Whether one run has moved element `i` farther than the slack that all others
+/// give: without that run, its own number would be called wrong.
+static bool isMovedByOne(const Piece &piece, size_t i,
+                         const Tolerance &tolerance) {
+  return !isWithin(tolerance, std::max(piece.moved[i] - piece.others[i], 0.0F),
+                   piece.numbers[i]);
 }
 
 /// The chance of `count` events or more, of which `expected` are expected, by
@@ -221,22 +219,34 @@ static double atLeastByChance(int64_t count, double expected) {
 
 /// Some elements are moved by rounding in few runs only, or in one much farther
 /// than in the others. So the program, which is one run more, may move some
-/// that no run has moved before, or as far. Their expected number is that of
-/// the elements of which this is true of one of the runs, divided by the number
-/// of runs (Good and Turing's estimate; I. J. Good, Biometrika 40, 1953). The
-/// actual number has Poisson's distribution; a number that is less likely than
-/// one in a thousand is not explained by chance.
+/// that no run has moved before, or as far. How many is told by the elements of
+/// which this is true of one of the runs:
+/// - Their number divided by the number of runs is what is expected (Good and
+///   Turing's estimate; I. J. Good, Biometrika 40, 1953). The actual number has
+///   Poisson's distribution; a number that is less likely than one in a
+///   thousand is not explained by chance.
+/// - Where rounding moves whole rows at once, elements do not move by
+///   themselves. Then the run with most of them tells: a program may have twice
+///   as many.
 void kerf::tool::explainByChance(Difference &difference,
                                  const std::vector<Piece> &pieces) {
   if (difference.wrong == 0 || !difference.isWithinMoves ||
       !difference.whole.empty())
     return;
   double expected = 0;
-  for (const Piece &piece : pieces)
-    if (piece.runs > 0)
-      expected += countMovedByOne(piece, difference.tolerance) /
-                  static_cast<double>(piece.runs);
-  if (atLeastByChance(difference.wrong, expected) < 1e-3)
+  std::vector<int64_t> ofRuns;
+  for (const Piece &piece : pieces) {
+    ofRuns.resize(std::max<size_t>(ofRuns.size(), piece.runs + 1));
+    for (size_t i = 0; i < piece.beyond.size(); ++i) {
+      bool byOne = isMovedByOne(piece, i, difference.tolerance);
+      expected += (byOne || piece.beyond[i] == 1) / double(piece.runs);
+      ofRuns[piece.by[i]] += byOne;
+    }
+  }
+  int64_t most =
+      ofRuns.empty() ? 0 : *std::max_element(ofRuns.begin(), ofRuns.end());
+  if (difference.wrong > 2 * most &&
+      atLeastByChance(difference.wrong, expected) < 1e-3)
     return;
   difference.undecided += difference.wrong;
   difference.wrong = 0;

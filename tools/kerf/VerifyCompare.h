@@ -47,8 +47,9 @@ struct Piece {
   /// In how many of `runs` runs with other roundings each was beyond the
   /// tolerance.
   std::vector<uint16_t> beyond = {};
-  /// Of the run that gives each its slack: how far it has moved it. And the
-  /// slack that the other runs give.
+  /// Of the run that gives each its slack: its number, and how far it has moved
+  /// it. And the slack that the other runs give.
+  std::vector<uint16_t> by = {};
   std::vector<float> moved = {}, others = {};
   int64_t runs = 0;
 };

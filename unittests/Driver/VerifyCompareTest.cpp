@@ -63,6 +63,32 @@ TEST(VerifyCompare, OneRunMoreIsNotWrong) {
   }
 }
 
+// Behind a unit whose activations differ from run to run a whole row of weights
+// moves at once: in one run of 24 far, in the others little.
+TEST(VerifyCompare, RowsMoveAtOnce) {
+  constexpr int64_t kRow = 50;
+  auto inRows = [](std::mt19937_64 &random) {
+    std::lognormal_distribution<double> sizes(0, 2);
+    std::normal_distribution<double> elements;
+    std::vector<double> numbers(kElements);
+    for (int64_t row = 0; row < kElements; row += kRow) {
+      double size = row < 2 * kRow ? sizes(random) : 1e-9;
+      for (int64_t i = row; i < row + kRow; ++i)
+        numbers[i] = size * elements(random);
+    }
+    return numbers;
+  };
+  int64_t wrong = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::vector<double>> runs;
+    for (int run = 0; run < 24; ++run)
+      runs.push_back(inRows(random));
+    wrong += judge(inRows(random), runs).wrong > 0;
+  }
+  EXPECT_LE(wrong, 5);
+}
+
 // Several times as many elements as by chance are farther off than in any run,
 // though some run has moved some element as far.
 TEST(VerifyCompare, AnErrorIsWrong) {
