@@ -107,8 +107,32 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], 
 near = random.standard_normal((BATCH, BATCH)).astype(np.float32)
 np.savez(OUT / "graph.npz", x=arrays["x"][:BATCH], near=near, labels=labels[:BATCH])
 TAKEN = (f'note: the rows of "near" ({BATCH}x{BATCH}) are taken for samples, as those of "x" are: --batch-dim NAME=-1 says that one is the same in '
-         'every step, NAME=0 that it has samples\n')
+         'every step, NAME=0 that it has samples; if its columns are samples as well (one graph, whose nodes they are): --shuffle=off\n')
 for flags, said in (([], True), (["-q"], False), (["--batch-dim=near=-1"], False), (["--batch-dim=near=0"], False)):
     result = kerf("train", OUT / "graph.onnx", f"--data={OUT / 'graph.npz'}", *LOSS, "--steps=1", "--no-output", *flags)
     checks.expect(f"a square matrix, {flags}", result.returncode == 0 and (TAKEN in result.stderr) == said, result.stderr)
+# Where the other inputs leave their first size open, nothing is taken by chance.
+def graph_of(name, leading, near_shape):
+    made = helper.make_graph(
+        [helper.make_node("MatMul", ["near", "x"], ["m"]), helper.make_node("MatMul", ["m", "w"], ["logits"])], "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [leading, *(near_shape[1:] if near_shape[0] != leading else ()), FEATURES]),
+         helper.make_tensor_value_info("near", TensorProto.FLOAT, near_shape)],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [leading, *(near_shape[1:] if near_shape[0] != leading else ()), CLASSES])],
+        [numpy_helper.from_array(start, "w")])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / f"{name}.onnx")
+    return OUT / f"{name}.onnx"
+
+
+signals, nodes = graph_of("signals", "batch", [BATCH, BATCH]), graph_of("nodes", "nodes", ["nodes", "nodes"])
+np.savez(OUT / "signals.npz", x=random.standard_normal((BATCH, BATCH, FEATURES)).astype(np.float32), near=near,
+         labels=random.integers(0, CLASSES, (BATCH, BATCH)))
+IN_ROWS = ["--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", f"--batch-size={BATCH}", "--steps=1", "--no-output"]
+for flags, code in (([], 2), (["--batch-dim=near=-1"], 0)):
+    result = kerf("train", signals, f"--data={OUT / 'signals.npz'}", *IN_ROWS, *flags)
+    checks.expect(f"signals on a graph of as many nodes {flags}", result.returncode == code and
+                  ("--batch-dim near=-1; if it has: --batch-dim near=0" in result.stderr) == (code == 2), result.stderr)
+for flags, code in (([], 2), (["--shuffle=off"], 0)):
+    result = kerf("train", nodes, f"--data={OUT / 'graph.npz'}", *IN_ROWS, *flags)
+    checks.expect(f"nodes as samples {flags}", result.returncode == code and ("--shuffle=off, and a batch of all" in result.stderr) == (code == 2),
+                  result.stderr)
 checks.finish()

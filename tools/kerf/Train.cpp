@@ -94,12 +94,8 @@ Model::Model(Options &options) {
               .getShape();
       if (isSaidToBeShared(compilationOptions(options).import, name))
         sharedInputs.push_back(name);
-      else if (samples && !shape.empty() && shape[0] != *samples)
-        throw Failure{kUsage,
-                      options.model + ": input \"" + name + "\" begins with " +
-                          std::to_string(shape[0]) + ", the batch is " +
-                          std::to_string(*samples),
-                      {hintOnShared(name, shape[0]).back()}};
+      else if (samples && !shape.empty())
+        refuseUntold(options.model, name, shape[0], *samples);
       continue;
     }
     if (dim.getInt() > 0)
@@ -116,6 +112,7 @@ Model::Model(Options &options) {
                         plan::divisorsText(batch, options.accumulate),
                     {}};
   }
+  requireSamplesApart(options, report);
   noteSquare(options, report, main);
   // The batch was given by --dim.
   if (options.batchSize > 0)

@@ -45,6 +45,45 @@ std::vector<std::string> kerf::tool::hintOnShared(const std::string &input,
               input + "=-1"};
 }
 
+void kerf::tool::refuseUntold(const std::string &model,
+                              const std::string &input, int64_t size,
+                              int64_t samples) {
+  if (size != samples)
+    throw Failure{kUsage,
+                  model + ": input \"" + input + "\" begins with " +
+                      std::to_string(size) + ", the batch is " +
+                      std::to_string(samples),
+                  {hintOnShared(input, size).back()}};
+  throw Failure{kUsage,
+                model + ": input \"" + input + "\" always begins with " +
+                    std::to_string(size) +
+                    ", which is the batch, too, perhaps by chance: of the "
+                    "other inputs the first size is open",
+                {"if it has no samples, but is the same in every step: "
+                 "--batch-dim " +
+                 input + "=-1; if it has: --batch-dim " + input + "=0"}};
+}
+
+void kerf::tool::requireSamplesApart(const Options &options,
+                                     const ImportReport &report) {
+  const ImportOptions import = compilationOptions(options).import;
+  for (const ModelValue &input : report.inputs) {
+    if (options.shuffle == "off" || input.dims.size() < 2 ||
+        input.dims[0].symbol.empty() || isSaidToBeShared(import, input.name))
+      continue;
+    for (size_t dim = 1; dim < input.dims.size(); ++dim)
+      if (input.dims[dim].symbol == input.dims[0].symbol)
+        throw Failure{
+            kUsage,
+            options.model + ": input \"" + input.name +
+                "\" counts samples (\"" + input.dims[0].symbol +
+                "\") along dimensions 0 and " + std::to_string(dim) +
+                ", and shuffling would move those of dimension 0 alone",
+            {"one graph whose nodes are the samples is trained as a whole and "
+             "in its order: --shuffle=off, and a batch of all samples"}};
+  }
+}
+
 void kerf::tool::noteSquare(const Options &options, const ImportReport &report,
                             mlir::func::FuncOp main) {
   const ImportOptions import = compilationOptions(options).import;
@@ -78,7 +117,9 @@ void kerf::tool::noteSquare(const Options &options, const ImportReport &report,
                                 llvm::join(others, ", ") +
                                 " are: --batch-dim NAME=-1 says that one is "
                                 "the same in every step, NAME=0 that it has "
-                                "samples")
+                                "samples; if its columns are samples as well "
+                                "(one graph, whose nodes they are): "
+                                "--shuffle=off")
                << "\n";
 }
 

@@ -23,6 +23,17 @@ bool isSaidToBeShared(const ImportOptions &options, const std::string &input);
 /// What to do about an input whose leading size is not the batch.
 std::vector<std::string> hintOnShared(const std::string &input, int64_t size);
 
+/// Refuses an input that begins with `size`, of which nobody says whether it
+/// has samples: the others count them by an open size or by `samples`.
+[[noreturn]] void refuseUntold(const std::string &model,
+                               const std::string &input, int64_t size,
+                               int64_t samples);
+
+/// Refuses an input that counts samples along two dimensions (a graph whose
+/// nodes are the samples), unless they stay in their order: shuffling moves its
+/// rows and not its columns.
+void requireSamplesApart(const Options &options, const ImportReport &report);
+
 /// A square matrix beside other inputs may be that of a graph whose nodes are
 /// as many as the batch has samples, by chance.
 void noteSquare(const Options &options, const ImportReport &report,
