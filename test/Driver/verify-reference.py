@@ -223,6 +223,12 @@ for name, change in (("n", lambda a: a + 1), ("i", lambda a: np.where(np.isinf(a
     verify(f"wrong {name}", [numbers, f"--expected={OUT / 'numbers'}"], 1, [f"^differs +{name}: "],
            [f"^differs  [^{name}]"])
     np.save(OUT / f"numbers/{name}.npy", right)
+# A tolerance that is larger than all numbers tells nothing, which is said.
+tiny = written("tiny", [helper.make_node("Mul", ["x", "little"], ["y"])], [info("x", T.FLOAT, 4, 8)], [info("y", T.FLOAT, 4, 8)],
+               [numpy_helper.from_array(np.float32(1e-9), "little")])
+SMALL = r"no number is larger than atol, so zeros would be equal, too: a smaller --atol tells"
+verify("numbers below the tolerance", [tiny], 0, [SMALL])
+verify("and with a smaller one", [tiny, "--atol=1e-14"], 0, [r"^equal +y: "], [SMALL])
 # A norm adds up squares in f32, which overflow long before its rows do.
 large = written("large", [helper.make_node("Mul", ["x", "much"], ["l"], name="large"),
                           helper.make_node("LayerNormalization", ["l", "scale"], ["n"], name="norm"), helper.make_node("Add", ["n", "x"], ["y"])],

@@ -300,6 +300,8 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
         ++result.undecided;
       }
       result.wrong += !right;
+      if (std::isfinite(y))
+        result.magnitude = std::max(result.magnitude, std::fabs(y));
       isAllMoved &= right || difference <= maxMoved;
       if (difference > result.largest) {
         result.largest = difference;
@@ -350,6 +352,9 @@ std::string kerf::tool::differenceText(const Difference &d, bool ofTraining) {
     stream << "; all are NaN in both, so nothing was compared";
   else if (d.notNumbers)
     stream << "; " << d.notNumbers << " are NaN in both";
+  if (!d.isExact && d.magnitude > 0 && d.magnitude <= d.tolerance.atol)
+    stream << "; no number is larger than atol, so zeros would be equal, too: "
+              "a smaller --atol tells";
   if (d.unrounded)
     stream << "; " << d.unrounded
            << " as without rounding 16-bit values in between";

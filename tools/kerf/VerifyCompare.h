@@ -78,6 +78,7 @@ struct Difference {
   std::string whole;     ///< why all elements of an update are wrong
   bool isUpdate = false; ///< judged by its change
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
+  double magnitude = 0; ///< of the reference's largest number
   Tolerance tolerance;
 };
 
