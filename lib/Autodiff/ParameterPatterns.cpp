@@ -47,14 +47,42 @@ std::string Patterns::someNames() const {
   return text;
 }
 
+/// The alternatives of a pattern outside of parentheses and brackets; one:
+/// there are none.
+static llvm::SmallVector<StringRef> alternativesOf(StringRef text) {
+  llvm::SmallVector<StringRef> parts;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == '(' || text[i] == '[')
+      ++depth;
+    else if (text[i] == ')' || text[i] == ']')
+      --depth;
+    else if (text[i] == '|' && depth == 0) {
+      parts.push_back(text.slice(begin, i));
+      begin = i + 1;
+    }
+  parts.push_back(text.drop_front(begin));
+  return parts;
+}
+
+bool Patterns::isIdle(StringRef pattern) const {
+  llvm::Regex regex = namePattern(pattern.str());
+  return llvm::none_of(
+      names, [&](const std::string &name) { return regex.match(name); });
+}
+
 std::string Patterns::ofList(StringRef text) const {
+  // The option is read to the end of the optimizer's text.
+  size_t comma = text.find(',');
+  if (flag.ends_with("no_decay") && text.find('=', comma) != StringRef::npos &&
+      comma != StringRef::npos)
+    return ": no_decay takes all that follows it, put it last";
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
-  auto matches = [&](StringRef part) {
-    return llvm::any_of(names, [&](const std::string &name) {
-      return namePattern(part.trim().str()).match(name);
-    });
-  };
+  auto matches = [&](StringRef part) { return !isIdle(part.trim()); };
   if (parts.size() < 2 || !llvm::all_of(parts, matches))
     return "";
   return ": a comma divides nothing here: repeat the flag, or '(" +
@@ -99,4 +127,12 @@ void Patterns::noteOtherNames(Step &step) const {
         pattern.used && !stored.empty())
       step.notes.push_back(flag.str() + ": " + stored + ", which '" +
                            pattern.text + "' does not match");
+  for (const Pattern &pattern : patterns)
+    if (auto parts = alternativesOf(pattern.text);
+        pattern.used && parts.size() > 1)
+      for (StringRef part : parts)
+        if (isIdle(part))
+          step.notes.push_back(flag.str() + ": no parameter matches '" +
+                               part.str() + "' of '" + pattern.text +
+                               "': whole names are matched");
 }

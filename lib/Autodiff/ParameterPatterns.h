@@ -27,13 +27,16 @@ public:
   mlir::LogicalResult checkSyntax(Step &step);
   mlir::LogicalResult checkUsed(Step &step);
   /// A pattern that matches some names, and of a weight one that it is not
-  /// stored under.
+  /// stored under; and an alternative that matches none.
   void noteOtherNames(Step &step) const;
 
 private:
   /// How a list of patterns with commas, each of which matches, is written as
   /// one pattern; empty: `text` is no such list.
   std::string ofList(llvm::StringRef text) const;
+
+  /// Whether the pattern matches no name that was looked at.
+  bool isIdle(llvm::StringRef pattern) const;
 
   /// The first few names that exist, for the message on a pattern that matches
   /// none of them.

@@ -32,6 +32,8 @@ bool kerf::plan::isBetter(const CandidateSummary &a,
 
 /// Why a candidate has no plan whose choices keep all limits.
 static constexpr const char *kNothingFits = "nothing fits";
+static constexpr const char *kNothingFitsAndShares =
+    "nothing fits and divides the work";
 
 /// What a candidate of a small step gets of the time.
 static constexpr double kSecondsOfSmall = 1;
@@ -211,7 +213,10 @@ void Planner::summarize(Attempt &attempt, std::optional<int64_t> chunks) {
   double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
   summary.lowerBound = boundOf(candidate, bound);
   if (!attempt.solved.hasSolution()) {
-    summary.reason = attempt.solved.status == Status::Infeasible ? kNothingFits
+    bool sharesWork = options.objective == Objective::Volume &&
+                      !isWorkWaived(options) && !options.anyShareOfWork;
+    summary.reason = attempt.solved.status == Status::Infeasible
+                         ? (sharesWork ? kNothingFitsAndShares : kNothingFits)
                      : attempt.solved.statistics.stoppedBy == "cutoff"
                          ? atLeast(options.objective, summary.lowerBound)
                          : "none found";

@@ -125,6 +125,7 @@ std::string Progress::line(double seconds) const {
   std::string text = word ? word : phase;
   if (!row.empty())
     text += ", " + row;
+  const bool mayNotFit = round > 1 || numTooLarge > 0;
   if (search && phase == "plan") {
     auto cost = [&](double value) {
       return isVolume ? formatBytes(value) : formatSeconds(value);
@@ -139,15 +140,20 @@ std::string Progress::line(double seconds) const {
           llvm::formatv(", {0} laid out above the limit", numTooLarge).str();
     if (search->best) {
       text += ", best so far " + cost(*search->best);
+      // Others that were predicted to fit did not.
+      if (mayNotFit)
+        text += " (predicted to fit)";
       if (double bound = search->lowerBound; bound > 0)
         text += ", gap " + gapText(1 - bound / *search->best);
     }
   }
   text += llvm::formatv(", {0:F0} s", seconds).str();
   if (phase == "plan")
-    text += searchStopped            ? "; ending"
-            : search && search->best ? "; Ctrl-C takes the best so far"
-                                     : "; Ctrl-C ends planning";
+    text += searchStopped ? "; ending"
+            : search && search->best
+                ? (mayNotFit ? "; Ctrl-C lays out the best so far"
+                             : "; Ctrl-C takes the best so far")
+                : "; Ctrl-C ends planning";
   return text;
 }
 
