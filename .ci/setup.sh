@@ -12,7 +12,7 @@ packages=(
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools liblld-22-dev
   zlib1g-dev libzstd-dev libxml2-dev
   libprotobuf-dev protobuf-compiler libdnnl-dev libgomp1
-  openmpi-bin libopenmpi3 iproute2
+  openmpi-bin libopenmpi3 iproute2 pkgconf
   nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev libgmock-dev
 )
 # Sanitizers and libFuzzer, for ./check --fuzz, --sanitize and --full.

@@ -22,6 +22,11 @@ config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixe
 # Ranks are threads of one process; a library's own threads come from --threads.
 config.environment["OMP_WAIT_POLICY"] = "passive"
 config.environment["NO_COLOR"] = "1"
+# Projects that tests configure are built with what builds this one: a fresh machine has no make and no cc.
+config.environment["CMAKE_GENERATOR"] = "Ninja"
+for variable, compiler in (("CC", "clang-22"), ("CXX", "clang++-22")):
+    if shutil.which(compiler):
+        config.environment[variable] = compiler
 # Plans of `kerf run` are those of the preset, not of what the host at hand measures.
 config.environment["KERF_HOST_MACHINE"] = "cpu"
 # Kernels that one test has compiled are there for the next, of the same build of Kerf.
