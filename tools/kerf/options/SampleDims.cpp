@@ -68,19 +68,20 @@ void kerf::tool::requireSamplesApart(const Options &options,
                                      const ImportReport &report) {
   const ImportOptions import = compilationOptions(options).import;
   for (const ModelValue &input : report.inputs) {
-    if (options.shuffle == "off" || input.dims.size() < 2 ||
-        input.dims[0].symbol.empty() || isSaidToBeShared(import, input.name))
+    // Of more dimensions a sample may have as many rows as a batch has samples.
+    if (options.shuffle == "off" || input.dims.size() != 2 ||
+        input.dims[0].symbol.empty() ||
+        input.dims[1].symbol != input.dims[0].symbol ||
+        isSaidToBeShared(import, input.name))
       continue;
-    for (size_t dim = 1; dim < input.dims.size(); ++dim)
-      if (input.dims[dim].symbol == input.dims[0].symbol)
-        throw Failure{
-            kUsage,
-            options.model + ": input \"" + input.name +
-                "\" counts samples (\"" + input.dims[0].symbol +
-                "\") along dimensions 0 and " + std::to_string(dim) +
-                ", and shuffling would move those of dimension 0 alone",
-            {"one graph whose nodes are the samples is trained as a whole and "
-             "in its order: --shuffle=off, and a batch of all samples"}};
+    throw Failure{
+        kUsage,
+        options.model + ": input \"" + input.name + "\" counts samples (\"" +
+            input.dims[0].symbol +
+            "\") along both dimensions, and shuffling would move its rows "
+            "alone",
+        {"one graph whose nodes are the samples is trained as a whole and "
+         "in its order: --shuffle=off, and a batch of all samples"}};
   }
 }
 

@@ -29,7 +29,7 @@ std::vector<std::string> hintOnShared(const std::string &input, int64_t size);
                                const std::string &input, int64_t size,
                                int64_t samples);
 
-/// Refuses an input that counts samples along two dimensions (a graph whose
+/// Refuses a matrix that counts samples along both dimensions (a graph whose
 /// nodes are the samples), unless they stay in their order: shuffling moves its
 /// rows and not its columns.
 void requireSamplesApart(const Options &options, const ImportReport &report);
