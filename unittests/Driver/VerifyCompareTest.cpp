@@ -51,12 +51,19 @@ std::vector<double> chaotic(std::mt19937_64 &random) {
   return numbers;
 }
 
+/// 24 runs of the reference, each drawn by `draw`.
+template <typename Draw>
+std::vector<std::vector<double>> runsOf(Draw draw, std::mt19937_64 &random) {
+  std::vector<std::vector<double>> runs(24);
+  for (std::vector<double> &run : runs)
+    run = draw(random);
+  return runs;
+}
+
 TEST(VerifyCompare, OneRunMoreIsNotWrong) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<std::vector<double>> runs;
-    for (int run = 0; run < 24; ++run)
-      runs.push_back(chaotic(random));
+    std::vector<std::vector<double>> runs = runsOf(chaotic, random);
     Difference result = judge(chaotic(random), runs);
     EXPECT_EQ(result.wrong, 0) << "seed " << seed;
     EXPECT_GT(result.undecided, kElements / 2);
@@ -81,9 +88,7 @@ TEST(VerifyCompare, RowsMoveAtOnce) {
   int64_t wrong = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<std::vector<double>> runs;
-    for (int run = 0; run < 24; ++run)
-      runs.push_back(inRows(random));
+    std::vector<std::vector<double>> runs = runsOf(inRows, random);
     wrong += judge(inRows(random), runs).wrong > 0;
   }
   EXPECT_LE(wrong, 5);
@@ -94,9 +99,7 @@ TEST(VerifyCompare, RowsMoveAtOnce) {
 TEST(VerifyCompare, AnErrorIsWrong) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<std::vector<double>> runs;
-    for (int run = 0; run < 24; ++run)
-      runs.push_back(chaotic(random));
+    std::vector<std::vector<double>> runs = runsOf(chaotic, random);
     std::vector<double> program = chaotic(random);
     for (int64_t i = 0; i < kElements; i += 10)
       program[i] = 2000;
@@ -107,12 +110,10 @@ TEST(VerifyCompare, AnErrorIsWrong) {
 // Where rounding moves nothing, one element is enough.
 TEST(VerifyCompare, OneElementIsWrong) {
   std::mt19937_64 random(1);
-  std::vector<std::vector<double>> runs;
-  for (int run = 0; run < 24; ++run) {
-    runs.push_back(chaotic(random));
-    for (double &number : runs.back())
+  std::vector<std::vector<double>> runs = runsOf(chaotic, random);
+  for (std::vector<double> &run : runs)
+    for (double &number : run)
       number *= 1e-9;
-  }
   std::vector<double> program(kElements, 0);
   program[7] = 1e-3;
   EXPECT_EQ(judge(program, runs).wrong, 1);
