@@ -108,9 +108,6 @@ static std::set<std::string> filesOf(const std::vector<std::string> &inputs) {
 void kerf::tool::compileInto(const std::string &package,
                              const std::string &folder, Options &options,
                              bool alone) {
-  std::optional<rt::StopNote> early;
-  if (alone)
-    early.emplace(", before the first step: nothing is written");
   CompilationOptions compile = compilationOptions(options);
   if (alone && wantsHostMachine(options)) { // the flags were fine
     if (std::string wrong =
@@ -151,7 +148,8 @@ static int runInJob(Options &options, rt::JobScope &job) {
   if (isPackage(options.model)) {
     run.package = options.model;
   } else {
-    folder.emplace();
+    std::optional<rt::StopNote> early; // until the run takes signals
+    openTemporary(folder, early, !job);
     run.package = folder->file("run.kerf");
     run.model = options.model;
     run.skipHashes = true; // written a moment ago

@@ -52,7 +52,8 @@ static int generateInJob(Options &options, rt::JobScope &job) {
     if (!options.cacheLength)
       options.cacheLength = std::max<int64_t>(
           2, static_cast<int64_t>(o.prompt.size()) + o.tokens - 1);
-    folder.emplace();
+    std::optional<rt::StopNote> early; // until the run takes signals
+    openTemporary(folder, early, !job);
     o.package = folder->file("generate.kerf");
     o.model = options.model;
     o.skipHashes = true; // written a moment ago

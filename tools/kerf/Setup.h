@@ -7,7 +7,10 @@
 #include "kerf/Pipelines/Compilation.h"
 
 #include "kerf/rt/job.h"
+#include "kerf/rt/stop.h"
 
+#include <csignal>
+#include <optional>
 #include <set>
 
 namespace kerf::tool {
@@ -92,6 +95,19 @@ void printNotes(const Compilation &compilation, const Options &options);
 /// Whether the path names a package folder rather than a model.
 bool isPackage(const std::string &path);
 
+/// Holds back the signals that end a command while it makes what their handlers
+/// do not know yet. Of the thread that has it, so before others are started.
+class HeldSignals {
+public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals &) = delete;
+  HeldSignals &operator=(const HeldSignals &) = delete;
+
+private:
+  sigset_t before;
+};
+
 /// A folder that is removed with everything in it: of a command that is killed,
 /// by the next one that makes such a folder.
 class TemporaryFolder {
@@ -106,6 +122,12 @@ private:
   std::string path;
   int lock = -1;
 };
+
+/// Makes the folder, and has Ctrl-C say that nothing is written, for as long as
+/// `early` lives: until the run takes signals. A signal comes before both or
+/// behind both. `alone`: in no job, whose processes would all say it.
+void openTemporary(std::optional<TemporaryFolder> &folder,
+                   std::optional<rt::StopNote> &early, bool alone);
 
 /// Writes a package, with the objects to be linked in a temporary folder. One
 /// that is in such a folder itself has them beside it.

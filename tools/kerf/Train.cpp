@@ -466,11 +466,10 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   std::string wrong = rt::checkTrainOptions(loop, job.leads());
   if (!wrong.empty())
     throw Failure{kUsage, wrong, {}};
-  TemporaryFolder folder;
-  // Until the loop takes signals. The processes of a job would all say it.
-  std::optional<rt::StopNote> early;
-  if (!job)
-    early.emplace(", before the first step: nothing is written");
+  std::optional<TemporaryFolder> temporary;
+  std::optional<rt::StopNote> early; // until the loop takes signals
+  openTemporary(temporary, early, !job);
+  const TemporaryFolder &folder = *temporary;
   if (job.leads()) {
     Options inference = options;
     inference.train = false;

@@ -172,8 +172,21 @@ static void watchSignals() {
   }
 }
 
+HeldSignals::HeldSignals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (int signal : endings)
+    sigaddset(&held, signal);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before);
+}
+
+HeldSignals::~HeldSignals() {
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 TemporaryFolder::TemporaryFolder() {
   llvm::SmallString<128> folder;
+  HeldSignals held; // until the handler knows the folder
   static std::once_flag isWatched;
   std::call_once(isWatched, watchSignals);
   removeLeftFolders();
@@ -200,6 +213,14 @@ TemporaryFolder::~TemporaryFolder() {
   removeAll(AT_FDCWD, path.c_str());
   if (lock >= 0)
     ::close(lock);
+}
+
+void kerf::tool::openTemporary(std::optional<TemporaryFolder> &folder,
+                               std::optional<rt::StopNote> &early, bool alone) {
+  HeldSignals held;
+  folder.emplace();
+  if (alone)
+    early.emplace(", before the first step: nothing is written");
 }
 
 static Outcome packageBeside(const std::string &objects,
