@@ -375,6 +375,9 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   ordered_json root = {{"schema", kerf::runSchema.text()},
                        {"model", {{"name", m.name}}},
                        {"devices", ranks}};
+  ordered_json &sizes = root["model"]["input_shapes"] = ordered_json::object();
+  for (const GlobalTensor &input : m.inputs)
+    sizes[input.name] = input.globalShape;
   root["mesh"] = ordered_json::object();
   for (const Mesh::Axis &axis : m.mesh.axes)
     root["mesh"][axis.name] = axis.size;

@@ -78,6 +78,11 @@ for name, options, arguments in (
     result = kerf(*command(*arguments, **options))
     checks.expect(name, result.returncode == 0, result.stdout + result.stderr)
 
+# Shuffling moves samples along the first dimension alone, which matters where others count them as well.
+for flags in ([], ["--shuffle=off"]):
+    said = kerf(*command(OUT / "four.npz", *flags, model=SQUARE)).stderr
+    checks.expect(f"samples twice {flags}", ('note: "x" counts "n" along dimensions 0 and 1' in said) == (not flags), said)
+
 
 def refused(name, pattern, *arguments, **options):
     expect_error(checks, name, command(*arguments, **options), 2, [pattern])

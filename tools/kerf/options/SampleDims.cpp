@@ -67,21 +67,38 @@ void kerf::tool::refuseUntold(const std::string &model,
 void kerf::tool::requireSamplesApart(const Options &options,
                                      const ImportReport &report) {
   const ImportOptions import = compilationOptions(options).import;
+  if (options.shuffle == "off")
+    return;
   for (const ModelValue &input : report.inputs) {
-    // Of more dimensions a sample may have as many rows as a batch has samples.
-    if (options.shuffle == "off" || input.dims.size() != 2 ||
-        input.dims[0].symbol.empty() ||
-        input.dims[1].symbol != input.dims[0].symbol ||
+    if (input.dims.size() < 2 || input.dims[0].symbol.empty() ||
         isSaidToBeShared(import, input.name))
       continue;
-    throw Failure{
-        kUsage,
-        options.model + ": input \"" + input.name + "\" counts samples (\"" +
-            input.dims[0].symbol +
-            "\") along both dimensions, and shuffling would move its rows "
-            "alone",
-        {"one graph whose nodes are the samples is trained as a whole and "
-         "in its order: --shuffle=off, and a batch of all samples"}};
+    const std::string &symbol = input.dims[0].symbol;
+    auto again = std::find_if(
+        input.dims.begin() + 1, input.dims.end(),
+        [&](const ModelValue::Dim &dim) { return dim.symbol == symbol; });
+    if (again == input.dims.end())
+      continue;
+    // Of more dimensions a sample may have as many rows as a batch has samples.
+    if (input.dims.size() == 2)
+      throw Failure{
+          kUsage,
+          options.model + ": input \"" + input.name +
+              "\" counts samples (\"" + symbol +
+              "\") along both dimensions, and shuffling would move its rows "
+              "alone",
+          {"one graph whose nodes are the samples is trained as a whole and "
+           "in its order: --shuffle=off, and a batch of all samples"}};
+    if (!options.quiet)
+      llvm::errs() << "note: "
+                   << rt::printable(
+                          "\"" + input.name + "\" counts \"" + symbol +
+                          "\" along dimensions 0 and " +
+                          std::to_string(again - input.dims.begin()) +
+                          ", and shuffling moves the first alone: if the other "
+                          "are samples as well (one graph, whose nodes they "
+                          "are): --shuffle=off")
+                   << "\n";
   }
 }
 

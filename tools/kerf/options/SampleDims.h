@@ -31,7 +31,7 @@ std::vector<std::string> hintOnShared(const std::string &input, int64_t size);
 
 /// Refuses a matrix that counts samples along both dimensions (a graph whose
 /// nodes are the samples), unless they stay in their order: shuffling moves its
-/// rows and not its columns.
+/// rows and not its columns. Of tensors of more dimensions that is said.
 void requireSamplesApart(const Options &options, const ImportReport &report);
 
 /// A square matrix beside other inputs may be that of a graph whose nodes are

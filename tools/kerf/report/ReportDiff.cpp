@@ -192,6 +192,52 @@ std::map<std::string, std::string> shardingsOf(const Document &document) {
   return result;
 }
 
+/// The shapes of the model's inputs: `4x512`.
+std::map<std::string, std::string> inputShapesOf(const Document &document) {
+  std::map<std::string, std::string> shapes;
+  auto add = [&](llvm::StringRef name, const json::Array *shape) {
+    std::vector<std::string> sizes;
+    for (const json::Value &size : shape ? *shape : json::Array())
+      sizes.push_back(std::to_string(size.getAsInteger().value_or(0)));
+    if (!sizes.empty())
+      shapes[name.str()] = llvm::join(sizes, "x");
+  };
+  const json::Object *model = document.root.getObject("model");
+  if (const json::Object *all =
+          model ? model->getObject("input_shapes") : nullptr)
+    for (const auto &[name, shape] : *all)
+      add(name, shape.getAsArray());
+  // A plan has the shapes of all values.
+  std::set<llvm::StringRef> names;
+  if (const json::Array *inputs = model ? model->getArray("inputs") : nullptr)
+    for (const json::Value &name : *inputs)
+      names.insert(name.getAsString().value_or(""));
+  if (const json::Array *values = document.root.getArray("values"))
+    for (const json::Value &each : *values)
+      if (const json::Object *value = each.getAsObject())
+        if (llvm::StringRef name = value->getString("name").value_or("");
+            names.count(name))
+          add(name, value->getArray("shape"));
+  return shapes;
+}
+
+/// Other sizes of inputs explain other figures, so each has a row where there
+/// are few; runs of earlier versions do not say theirs.
+void printInputs(Table &table, const Document &a, const Document &b) {
+  constexpr size_t kRows = 6;
+  auto first = inputShapesOf(a), second = inputShapesOf(b);
+  std::vector<std::string> names;
+  for (const auto &[name, shape] : first)
+    if (auto other = second.find(name);
+        other != second.end() && other->second != shape)
+      names.push_back(name);
+  for (const std::string &name : llvm::ArrayRef(names).take_front(kRows))
+    table.text("input " + name, first[name], second[name]);
+  if (names.size() > kRows)
+    table.text(plural(int64_t(names.size() - kRows), "more input"), "",
+               "other sizes");
+}
+
 /// Two plans of models that share few names of parameters are hardly meant to
 /// be compared.
 void remarkOnModels(llvm::raw_ostream &out, const Document &a,
@@ -314,6 +360,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
         table.text(name, textOf(a), textOf(b));
     }
   }
+  printInputs(table, a, b);
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
   // Runs of earlier versions do not say it.
