@@ -12,13 +12,37 @@ import json
 import pathlib
 import sys
 
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
 sys.path.insert(0, sys.argv[2])
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT, INPUTS, EVERYTHING = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), "--all" in sys.argv
 SEEDS, LIMITS = (200, 40) if EVERYTHING else (6, 4)
 TRAIN = ["--train", "--loss=cross_entropy(logits,labels)"]
+
+
+def wide():
+    """A model most of whose memory are its outputs: of a product, of what another product reads, and of both."""
+    shapes = {"w": (8, 64), "v": (64, 512)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["hidden"]),
+             helper.make_node("MatMul", ["hidden", "v"], ["y"]), helper.make_node("Tanh", ["y"], ["z"])]
+    info = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
+            for name, size in (("x", 8), ("hidden", 64), ("y", 512), ("z", 512))}
+    weights = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, "wide", [info.pop("x")], list(info.values()), weights)
+    (OUT / "wide").mkdir()
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "wide/model.onnx")
+    return OUT / "wide"
+
+
+WIDE = wide()
 CASES = [
+    (WIDE, ["--dim=batch=64", "--devices=cpu:1"]),
+    (WIDE, ["--dim=batch=64", "--devices=cpu:2", "--precision=bf16"]),
+    (WIDE, ["--dim=batch=64", "--devices=cpu:4", "--mesh=pp=2,tp=2", "--objective=volume"]),
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:2", "--objective=volume"]),
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:4"]),
     # Weights that are whole by a hint: what readers want of them is made at load, and may be less.
@@ -62,7 +86,7 @@ def plan(model, options):
 
 
 for model, options in CASES:
-    case = f"{model} {' '.join(options)}"
+    case = f"{'wide' if model == WIDE else model} {' '.join(options)}"
     free = plan(model, options)
     checks.expect(f"{case}: without a limit", not isinstance(free, str), str(free))
     if isinstance(free, str):
@@ -86,8 +110,8 @@ for model, options in CASES:
     verdicts, min_peak = [], min(each[0] for each in challengers)
     taken = set()  # kinds that limits made the choice
     # From what leaves room to what nothing fits in.
-    for step in range(LIMITS):
-        limit = int(free[0] * 0.97 * (0.35 * min_peak / free[0]) ** (step / (LIMITS - 1)))
+    limits = [int(free[0] * 0.97 * (0.35 * min_peak / free[0]) ** (step / (LIMITS - 1))) for step in range(LIMITS)]
+    for limit in (free[0], *limits):
         found = plan(model, [*options, f"--memory-limit={limit}B"])
         if isinstance(found, str):
             checks.expect(f"{case}: {limit} bytes", "no plan" in found, found)

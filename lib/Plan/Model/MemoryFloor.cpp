@@ -39,6 +39,8 @@ MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
         }))
       atLoad.insert(&op);
   }
+  if (!isTraining)
+    findOutputs();
   findInstants();
 }
 
@@ -105,18 +107,14 @@ int64_t MemoryFloor::minInputBytes() const {
   return bytes;
 }
 
-int64_t MemoryFloor::minOutputBytes() const {
-  llvm::SetVector<Value> outputs;
-  for (Value output : body.getTerminator()->getOperands()) {
-    auto op = output.getDefiningOp<OpCostInterface>();
+void MemoryFloor::findOutputs() {
+  llvm::DenseSet<Value> seen;
+  for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
+    auto op = operand.get().getDefiningOp<OpCostInterface>();
     if (op && op.getCostClass() != CostClass::View &&
-        !mayBeAtLoad(op.getOperation()))
-      outputs.insert(output);
+        !mayBeAtLoad(op.getOperation()) && seen.insert(operand.get()).second)
+      outputs.push_back(&operand);
   }
-  int64_t bytes = 0;
-  for (Value output : outputs)
-    bytes += numElements(output) * narrowest(output);
-  return bytes;
 }
 
 /// Of a call nothing is known but what it costs.
@@ -175,6 +173,15 @@ void MemoryFloor::findInstants() {
   SmallVector<Operation *> ops;
   DenseMap<Operation *, size_t> position;
   SmallVector<size_t> products;
+  // What they come from is counted as the outputs.
+  llvm::DenseSet<Value> counted;
+  for (OpOperand *output : outputs)
+    if (Value root = rootOf(output->get()))
+      counted.insert(root);
+  auto storedRootOf = [&](Value value) {
+    Value root = rootOf(value);
+    return counted.contains(root) ? Value() : root;
+  };
   // Which roots a product reads, by its position.
   std::vector<std::pair<size_t, Value>> reads;
   for (Operation &op : body) {
@@ -182,7 +189,7 @@ void MemoryFloor::findInstants() {
     if (isProduct(&op)) {
       products.push_back(ops.size());
       for (Value operand : op.getOperands())
-        if (Value root = rootOf(operand))
+        if (Value root = storedRootOf(operand))
           reads.push_back({ops.size(), root});
     }
     ops.push_back(&op);
@@ -200,7 +207,7 @@ void MemoryFloor::findInstants() {
     stored.insert(root);
   }
   for (Value output : body.getTerminator()->getOperands())
-    if (Value root = rootOf(output))
+    if (Value root = storedRootOf(output))
       stored.insert(root);
   size_t step = (products.size() + kInstants - 1) / kInstants;
   std::vector<char> before, behind;
@@ -219,7 +226,7 @@ void MemoryFloor::findInstants() {
     Instant instant{ops[at], {}, stored.contains(ops[at]->getResult(0)), 0};
     llvm::SetVector<Value> own, others;
     for (OpOperand &operand : ops[at]->getOpOperands())
-      if (Value root = rootOf(operand.get()); root && own.insert(root))
+      if (Value root = storedRootOf(operand.get()); root && own.insert(root))
         instant.reads.push_back(&operand);
     for (auto [read, maker] : llvm::zip_equal(reads, makerOfRead)) {
       auto [reader, root] = read;

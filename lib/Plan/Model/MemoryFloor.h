@@ -38,12 +38,14 @@ struct HeldSource {
 /// but one of them it must store from the time that r is made until x is read.
 /// Going up from each x along one fixed operand per op gives each stored value
 /// at most one r, so the sizes of different r add up, in any order of ops that
-/// keeps dependencies.
+/// keeps dependencies. Outputs are counted by themselves: of the r that they
+/// come from nothing else need be stored.
 struct Instant {
   mlir::Operation *product;
   /// The operands that are stored when the product runs, each from another r.
   llvm::SmallVector<mlir::OpOperand *, 2> reads;
-  /// Whether its own r is stored, since a product or an output depends on it.
+  /// Whether its own r is stored, since a product depends on it. (Where an output
+  /// does, what is stored may be the output.)
   bool isStored = false;
   /// Bytes (of whole tensors) of each other r that is alive while the product
   /// runs: the product depends on it, and so does a product that depends on
@@ -61,10 +63,13 @@ public:
 
   /// Bytes of all sources that are held, by all devices together.
   int64_t minHeldBytes() const;
-  /// Bytes of inputs, and of outputs that a step computes, whole: of each
-  /// element what it takes if it is cast before it is transferred.
+  /// Bytes of inputs, whole: of each element what it takes if it is cast before
+  /// it is transferred.
   int64_t minInputBytes() const;
-  int64_t minOutputBytes() const;
+  /// What is returned that inference computes, each value once. It has a slot of
+  /// the function that computes it, in the type of the output, as long as this
+  /// function runs.
+  llvm::ArrayRef<mlir::OpOperand *> getOutputs() const { return outputs; }
 
   /// Of some products, in program order.
   llvm::ArrayRef<Instant> getInstants() const { return instants; }
@@ -76,12 +81,14 @@ private:
   bool isProduct(mlir::Operation *op) const;
   bool storesResult(mlir::Operation *op) const;
   mlir::Value rootOf(mlir::Value value) const;
+  void findOutputs();
   void findInstants();
 
   mlir::Block &body;
   bool isTraining;
   llvm::DenseSet<mlir::Operation *> atLoad;
   bool hasHalves = false; ///< some value is a float of 16 bits
+  std::vector<mlir::OpOperand *> outputs;
   std::vector<Instant> instants;
 };
 

@@ -143,6 +143,9 @@ Sum Graph::minMemory() {
       } else if (isa<dist::AccumulateOp>(op) && micro > 1) {
         always += partOf(result, elementBytes(tensorType(result)));
       }
+  for (OpOperand *output : floor.getOutputs())
+    always += minOf(output->get(), intern(layoutsOf(output->get())),
+                    elementBytes(tensorType(output->get())));
   Sum max = 0;
   for (const Instant &instant : floor.getInstants()) {
     const OpChoices &choices = *choicesFor(instant.product);
@@ -198,12 +201,16 @@ void Graph::addMemory() {
                        isMutable ? heldBytes(result, bytes)
                                  : parameterBytes(result, bytes));
     }
-  // With several micro-batches, parts of inputs and outputs take turns.
-  bool isWhole = candidate.stages == 1 && micro == 1;
-  if (isWhole)
+  // With several micro-batches, parts of inputs take turns.
+  if (candidate.stages == 1 && micro == 1)
     always += floor.minInputBytes() / devices;
-  if (isWhole && !batch.isTraining())
-    always += floor.minOutputBytes() / devices;
+  // Of several stages one has the output. While another works that one may do
+  // so as well: each stage's peak counts, whenever it is.
+  for (OpOperand *operand : floor.getOutputs()) {
+    const ValueNode &output = outputs.find(operand)->second;
+    problem.addUsage(Memory, output.node, {0, end},
+                     bytesOf(operand->get(), *output.layouts));
+  }
   const OpNode &any = ops.front().second;
   problem.addUsage(
       Memory, any.node, {0, end},
