@@ -44,8 +44,8 @@ struct Instant {
   mlir::Operation *product;
   /// The operands that are stored when the product runs, each from another r.
   llvm::SmallVector<mlir::OpOperand *, 2> reads;
-  /// Whether its own r is stored, since a product depends on it. (Where an output
-  /// does, what is stored may be the output.)
+  /// Whether its own r is stored, since a product depends on it. (Where an
+  /// output does, what is stored may be the output.)
   bool isStored = false;
   /// Bytes (of whole tensors) of each other r that is alive while the product
   /// runs: the product depends on it, and so does a product that depends on
@@ -66,9 +66,9 @@ public:
   /// Bytes of inputs, whole: of each element what it takes if it is cast before
   /// it is transferred.
   int64_t minInputBytes() const;
-  /// What is returned that inference computes, each value once. It has a slot of
-  /// the function that computes it, in the type of the output, as long as this
-  /// function runs.
+  /// What is returned that inference computes, each value once. It has a slot
+  /// of the function that computes it, in the type of the output, as long as
+  /// this function runs.
   llvm::ArrayRef<mlir::OpOperand *> getOutputs() const { return outputs; }
 
   /// Of some products, in program order.

@@ -83,8 +83,8 @@ void kerf::tool::requireSamplesApart(const Options &options,
     if (input.dims.size() == 2)
       throw Failure{
           kUsage,
-          options.model + ": input \"" + input.name +
-              "\" counts samples (\"" + symbol +
+          options.model + ": input \"" + input.name + "\" counts samples (\"" +
+              symbol +
               "\") along both dimensions, and shuffling would move its rows "
               "alone",
           {"one graph whose nodes are the samples is trained as a whole and "
