@@ -132,3 +132,22 @@ exec.func @elsewhere(%y: memref<4xf32>)
   exec.copy %w -> %y : memref<4xf32> -> memref<4xf32>
   exec.return
 }
+
+// -----
+
+// Neither output would be what it should.
+exec.kernel @two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) attributes {index = 0 : i64, node = ""} {
+  %0 = nn.add %x, %x : tensor<4xf32>
+  %1 = nn.slice %x from [2] strides [1] : (tensor<4xf32>) -> tensor<2xf32>
+  exec.yield %0, %1 : tensor<4xf32>, tensor<2xf32>
+}
+exec.func @shared(%x: memref<4xf32>, %y: memref<6xf32>)
+    attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 0 : i64} {
+  %0 = exec.view %y at 0 : memref<6xf32> to memref<4xf32>
+  %1 = exec.view %y at 16 : memref<6xf32> to memref<2xf32>
+  %2 = exec.view %y at 12 : memref<6xf32> to memref<2xf32>
+  exec.launch @two(%x) -> (%0, %1) : (memref<4xf32>) -> (memref<4xf32>, memref<2xf32>)
+  // expected-error @below {{writes outputs 0 and 1 to the same bytes}}
+  exec.launch @two(%x) -> (%0, %2) : (memref<4xf32>) -> (memref<4xf32>, memref<2xf32>)
+  exec.return
+}

@@ -183,3 +183,31 @@ module attributes {exec.mesh = #dist<mesh_shape["dp"=2]>} {
     exec.run @stage0_last(%kept, %z) micro_batch 0 : memref<4xf32>, memref<4xf32>
   }
 }
+
+// -----
+
+// A sum that one result of a kernel is written over is not taken for another one.
+// CHECK-LABEL: exec.func @stage0_sum_and_part(
+// CHECK-SAME: memref<4xf32>, %[[SUM:[a-z0-9]+]]: memref<4xf32>, %{{[a-z0-9]+}}: memref<4xf32>)
+// CHECK: %[[PART:.*]] = exec.arena
+// CHECK: exec.launch @add_and_double(%[[SUM]]) -> (%[[PART]], %[[SUM]])
+module attributes {exec.mesh = #dist<mesh_shape[]>} {
+  exec.kernel @add_and_double(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {index = 0 : i64, node = ""} {
+    %0 = nn.mul %x, %x : tensor<4xf32>
+    %1 = nn.add %x, %x : tensor<4xf32>
+    exec.yield %0, %1 : tensor<4xf32>, tensor<4xf32>
+  }
+  exec.func @stage0_sum_and_part(%read: memref<4xf32>, %sum: memref<4xf32>, %y: memref<4xf32>)
+      attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase update>} {
+    %0 = exec.arena : memref<4xf32>
+    exec.launch @add_and_double(%sum) -> (%0, %sum) : (memref<4xf32>) -> (memref<4xf32>, memref<4xf32>)
+    exec.copy %0 -> %y : memref<4xf32> -> memref<4xf32>
+    exec.return
+  }
+  exec.stage 0 {
+    %sum = exec.slot "sum" : memref<4xf32>
+    %y = exec.slot "result" : memref<4xf32>
+    exec.zero %sum : memref<4xf32>
+    exec.run @stage0_sum_and_part(%sum, %sum, %y) micro_batch 0 : memref<4xf32>, memref<4xf32>, memref<4xf32>
+  }
+}

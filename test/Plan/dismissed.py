@@ -67,7 +67,14 @@ def check(model, dim, options, min_claims, has_two_axes, max_tried=3):
 def check_memory(limit, min_claims, max_tried=6):
     """GPT-2 on 64 devices: by what its ops hold at least, some meshes have no plan under the limit."""
     options = ["--machine=h100-8x8", *TRAIN, "--optimizer=adamw", "--zero=none", "--recompute=none"]
-    found = plan("gpt2-small", "batch=16", [*options, f"--memory-limit={limit >> 10}KiB", "--deadline=15"])
+    for seconds in (15, 60, 240):  # a busy machine takes longer to find a plan
+        try:
+            found = plan("gpt2-small", "batch=16", [*options, f"--memory-limit={limit >> 10}KiB", f"--deadline={seconds}"])
+            break
+        except subprocess.CalledProcessError as error:
+            say(seconds < 240, f"gpt2-small in {limit >> 10} KiB: no plan in {seconds} s: {error.stderr}")
+    else:
+        return
     claims = [candidate for candidate in found["runners_up"] if candidate.get("reason") == "nothing fits"]
     say(len(claims) >= min_claims, f"gpt2-small in {limit >> 10} KiB: nothing fits on {len(claims)} meshes")
     for candidate in claims[::max(1, len(claims) // max_tried)][:max_tried]:

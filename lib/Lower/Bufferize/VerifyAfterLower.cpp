@@ -46,6 +46,29 @@ static LogicalResult checkParameters(ModuleOp module) {
   return success();
 }
 
+/// No two outputs of a kernel share bytes: neither would be what it should.
+static LogicalResult checkOutputs(exec::LaunchOp launch) {
+  struct Bytes {
+    Value base;
+    int64_t begin, end;
+  };
+  SmallVector<Bytes> written;
+  for (Value output : launch.getOutputs()) {
+    Bytes own{output, 0, exec::sizeBytes(cast<MemRefType>(output.getType()))};
+    while (auto view = own.base.getDefiningOp<exec::ViewOp>())
+      own = {view.getSource(),
+             own.begin + static_cast<int64_t>(view.getByteOffset()),
+             own.end + static_cast<int64_t>(view.getByteOffset())};
+    for (auto [number, other] : llvm::enumerate(written))
+      if (other.base == own.base && other.begin < own.end &&
+          own.begin < other.end)
+        return launch.emitError("writes outputs ")
+               << number << " and " << written.size() << " to the same bytes";
+    written.push_back(own);
+  }
+  return success();
+}
+
 static LogicalResult verifyLowered(ModuleOp module) {
   SmallVector<int64_t> kernels, library, collectives, parameters;
   for (Operation &op : *module.getBody()) {
@@ -61,6 +84,9 @@ static LogicalResult verifyLowered(ModuleOp module) {
     if (!function.getScratch())
       return function.emitError("has no planned scratch");
     for (Operation &call : function.getBody().front()) {
+      if (auto launch = dyn_cast<exec::LaunchOp>(call);
+          launch && failed(checkOutputs(launch)))
+        return failure();
       if (auto entry = dyn_cast<exec::LibraryCallInterface>(call))
         library.push_back(entry.getIndex());
       if (auto entry = dyn_cast<exec::CollectiveOp>(call))

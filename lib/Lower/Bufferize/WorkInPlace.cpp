@@ -157,7 +157,9 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols,
     SmallVector<Operation *> ops;
     for (Operation &member : kernel.getBody().front().without_terminator())
       ops.push_back(&member);
-    DenseSet<Value> given;
+    DenseSet<Value> given; // what another output is written to
+    for (Value output : launch.getOutputs())
+      given.insert(baseOf(output));
     for (unsigned o = 0; o < launch.getOutputs().size(); ++o) {
       exec::ArenaOp fresh = freshAt(launch.getOutputs()[o], &op);
       if (!fresh)

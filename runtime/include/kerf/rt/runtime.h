@@ -175,7 +175,7 @@ kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json);
 /* 23: Events of the last run as Chrome trace JSON; needs options.trace. */
 kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
 /* 24 */ void kerf_string_free(char *string);
-/* 25: The release and the programs it runs: "0.2.0 (program abi 2)". */
+/* 25: The release and the programs it runs: "0.2.0 (program abi 3)". */
 const char *kerf_runtime_version(void);
 
 /* A parameter of the model, or state of training. */
@@ -289,8 +289,9 @@ kerf_status_t kerf_package_open_program(const kerf_package_t *package,
    Pointers live as long as the package. */
 typedef struct kerf_open_dim {
   const char *name;
-  /* By input and by output: which of its axes has this size, in outputs perhaps
-     a multiple of it; -1: none. */
+  /* By input: which of its axes has this size; -1: none. By output: the same
+     for a multiple of it, but -1 where `padded` is empty and no rows are cut
+     off. */
   const int32_t *input_axes, *output_axes;
   const int64_t *sizes; /* of the programs, ascending */
   int32_t num_sizes;
