@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Options.h"
+#include "../Output.h"
 #include "PlanReport.h"
 #include "Report.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <optional>
@@ -281,17 +283,138 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
   return text;
 }
 
+/// What lies in parts over devices of equal data.
+static std::string inPartsText(const json::Object &plan) {
+  const json::Array *parts = plan.getArray("in_parts");
+  if (!parts || parts->empty())
+    return "";
+  std::vector<std::string> names;
+  for (const json::Value &name : *parts)
+    names.push_back(name.getAsString().value_or("").str());
+  std::string last = names.back();
+  names.pop_back();
+  return std::to_string(int64_t(numberAt(&plan, {"zero"}))) + ": " +
+         llvm::join(names, ", ") + (names.empty() ? "" : " and ") + last +
+         " in parts over dp";
+}
+
+/// Blocks that are computed again, what that takes, and what need not be held.
+static std::string recomputedText(const json::Object &plan, bool verbose) {
+  const json::Array *blocks = plan.getArray("recompute");
+  if (!blocks || blocks->empty())
+    return "";
+  double seconds = 0, bytes = 0;
+  bool isPriced = true;
+  std::vector<std::string> names;
+  for (const json::Value &value : *blocks) {
+    const json::Object *block = value.getAsObject();
+    seconds += numberAt(block, {"seconds"});
+    bytes += numberAt(block, {"bytes"});
+    isPriced &= block && block->getNumber("seconds").has_value();
+    std::string first = textAt(block, "first"), last = textAt(block, "last");
+    if (!verbose) {
+      first = shortName(first);
+      last = shortName(last);
+    }
+    names.push_back(first == last ? first : first + " to " + last);
+  }
+  std::string text = plural(int64_t(blocks->size()), "block");
+  if (isPriced)
+    text += ", " + formatSeconds(seconds) +
+            " of a step, instead of holding up to " + formatBytes(bytes) +
+            " of each micro-batch";
+  return text + ": " +
+         (verbose || names.size() <= 2
+              ? llvm::join(names, "; ")
+              : names.front() + "; ...; " + names.back());
+}
+
 std::vector<std::pair<std::string, std::string>>
-kerf::tool::decisionLines(const json::Object &plan) {
+kerf::tool::decisionLines(const json::Object &plan, bool verbose) {
   std::vector<std::pair<std::string, std::string>> lines = {
       {"cut", cutText(plan)}, {"why", whyText(plan)}};
   if (plan.getArray("runners_up"))
     lines.push_back({"else", elseText(plan)});
+  if (std::string text = inPartsText(plan); !text.empty())
+    lines.push_back({"zero", text});
+  if (std::string text = recomputedText(plan, verbose); !text.empty())
+    lines.push_back({"recompute", text});
   return lines;
 }
 
-void kerf::tool::printDecision(llvm::raw_ostream &out,
-                               const json::Object &plan) {
-  for (const auto &[what, text] : decisionLines(plan))
-    out << llvm::left_justify(what, 10) << text << "\n";
+CandidateTable kerf::tool::candidateTable(const json::Object &plan) {
+  const json::Array *list = plan.getArray("runners_up");
+  CandidateTable table;
+  if (!list || list->size() < 2)
+    return table;
+  double limit = numberAt(&plan, {"memory", "limit"});
+  bool isVolume = textAt(plan.getObject("objective"), "kind") == "volume";
+  // Cuts that are the same under other names of axes are one row.
+  std::vector<std::vector<const json::Object *>> rows;
+  for (const json::Value &value : *list) {
+    const json::Object *c = value.getAsObject();
+    if (std::optional<llvm::StringRef> reason = c->getString("reason")) {
+      std::string name = candidateText(*c);
+      if (double bytes = numberAt(c, {"peak_memory_bytes"}))
+        name += " (" + formatBytes(bytes) + ")";
+      auto known = llvm::find_if(table.reasons, [&](const auto &entry) {
+        return entry.first == *reason;
+      });
+      if (known == table.reasons.end())
+        known = table.reasons.insert(known, {reason->str(), {}});
+      known->second.push_back(name);
+      continue;
+    }
+    auto alike = llvm::find_if(
+        rows, [&](const auto &row) { return areAlike(*row.front(), *c); });
+    if (alike == rows.end())
+      alike = rows.emplace(alike);
+    alike->push_back(c);
+  }
+  for (const auto &row : rows) {
+    const json::Object *c = row.front();
+    double cost = numberAt(c, {"cost"}),
+           peak = numberAt(c, {"peak_memory_bytes"});
+    CandidateRow figures{candidateText(*c),
+                         isVolume ? formatBytes(cost) : formatSeconds(cost),
+                         formatSeconds(numberAt(c, {"step_seconds"})),
+                         formatBytes(numberAt(c, {"bytes_per_rank"})),
+                         formatBytesBeside(peak, limit),
+                         {}};
+    // The first is the plan, which keeps the limit as it is laid out.
+    if (limit > 0 && peak > limit)
+      figures.remarks.push_back(&row == &rows.front()
+                                    ? "above the limit, laid out within it"
+                                    : "above the limit");
+    std::vector<std::string> others;
+    for (const json::Object *other : llvm::drop_begin(row))
+      others.push_back(meshText(other->getObject("mesh")));
+    if (!others.empty())
+      figures.remarks.push_back("the same: " + llvm::join(others, "; "));
+    table.rows.push_back(std::move(figures));
+  }
+  return table;
+}
+
+std::string kerf::tool::scheduleInWords(const json::Object &plan) {
+  auto chunks = int64_t(numberAt(&plan, {"schedule", "chunks"}));
+  return chunks > 1 ? "interleaved 1F1B, " + std::to_string(chunks) +
+                          " chunks per stage"
+                    : textAt(plan.getObject("schedule"), "kind");
+}
+
+bool kerf::tool::isLaidOut(const json::Object &plan) {
+  const json::Object *memory = plan.getObject("memory");
+  const json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  return devices && llvm::any_of(*devices, [](const json::Value &device) {
+           return device.getAsObject()->get("predicted");
+         });
+}
+
+std::string kerf::tool::searchedText(const json::Object &plan, bool verbose) {
+  std::string text, set = textAt(plan.getObject("objective"), "candidates");
+  if (std::optional<double> seconds = plan.getNumber("planning_seconds"))
+    text = "planned in " + formatSeconds(*seconds) + "; ";
+  return text + (verbose ? set : set.substr(0, set.find(" (")));
 }

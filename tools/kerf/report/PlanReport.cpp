@@ -45,8 +45,6 @@ public:
 
 private:
   void printHead();
-  void printInParts();
-  void printRecomputed();
   void printStages();
   void printCollectives();
   void printMemory();
@@ -64,11 +62,6 @@ private:
   }
   static std::string text(const json::Object *object, llvm::StringRef key) {
     return textAt(object, key);
-  }
-  std::string cost(double value) const {
-    return text(plan.getObject("objective"), "kind") == "volume"
-               ? formatBytes(value)
-               : formatSeconds(value);
   }
   llvm::raw_ostream &out;
   const json::Object &plan;
@@ -107,56 +100,8 @@ void Printer::printHead() {
   out << "objective " << text(objective, "kind") << " ("
       << text(objective, "cost_model") << "): " << verdictText(objective)
       << "\n";
-  printDecision(out, plan);
-  printInParts();
-  printRecomputed();
-}
-
-/// What lies in parts over devices of equal data.
-void Printer::printInParts() {
-  const json::Array *parts = plan.getArray("in_parts");
-  if (!parts || parts->empty())
-    return;
-  std::vector<std::string> names;
-  for (const json::Value &name : *parts)
-    names.push_back(name.getAsString().value_or("").str());
-  std::string last = names.back();
-  names.pop_back();
-  out << "zero      " << int64_t(number(&plan, "zero")) << ": "
-      << llvm::join(names, ", ") << (names.empty() ? "" : " and ") << last
-      << " in parts over dp\n";
-}
-
-/// Blocks that are computed again, what that takes, and what need not be held.
-void Printer::printRecomputed() {
-  const json::Array *blocks = plan.getArray("recompute");
-  if (!blocks || blocks->empty())
-    return;
-  double seconds = 0, bytes = 0;
-  bool isPriced = true;
-  std::vector<std::string> names;
-  for (const json::Value &value : *blocks) {
-    const json::Object *block = value.getAsObject();
-    seconds += number(block, "seconds");
-    bytes += number(block, "bytes");
-    isPriced &= block && block->getNumber("seconds").has_value();
-    std::string first = text(block, "first"), last = text(block, "last");
-    if (!verbose) {
-      first = shortName(first);
-      last = shortName(last);
-    }
-    names.push_back(first == last ? first : first + " to " + last);
-  }
-  out << "recompute " << plural(int64_t(blocks->size()), "block");
-  if (isPriced)
-    out << ", " << formatSeconds(seconds)
-        << " of a step, instead of holding up to " << formatBytes(bytes)
-        << " of each micro-batch";
-  out << ": ";
-  if (verbose || names.size() <= 2)
-    out << llvm::join(names, "; ") << "\n";
-  else
-    out << names.front() << "; ...; " << names.back() << "\n";
+  for (const auto &[what, text] : decisionLines(plan, verbose))
+    out << llvm::left_justify(what, 10) << text << "\n";
 }
 
 void Printer::printStages() {
@@ -166,8 +111,7 @@ void Printer::printStages() {
   const json::Object *schedule = plan.getObject("schedule");
   out << "\nstages    ";
   if (int64_t(number(schedule, "chunks")) > 1)
-    out << "interleaved 1F1B, " << int64_t(number(schedule, "chunks"))
-        << " chunks per stage ";
+    out << scheduleInWords(plan) << " ";
   out << llvm::formatv("(each waits for others {0:F1}% of the pipeline's time, "
                        "on average)",
                        100 * number(schedule, "bubble_fraction"))
@@ -225,11 +169,7 @@ void Printer::printMemory() {
       memory ? memory->getArray("per_device") : nullptr;
   if (!devices)
     return;
-  // Lowering has replaced what was predicted.
-  bool isLaidOut = llvm::any_of(*devices, [](const json::Value &device) {
-    return device.getAsObject()->get("predicted");
-  });
-  out << "\nmemory per device" << (isLaidOut ? ", laid out" : "");
+  out << "\nmemory per device" << (isLaidOut(plan) ? ", laid out" : "");
   double limit = memory->getNumber("limit").value_or(0), largest = 0;
   for (const json::Value &device : *devices)
     largest = std::max(largest, number(device.getAsObject(), "peak"));
@@ -384,55 +324,25 @@ void Printer::printRunnersUp() {
   const json::Array *list = plan.getArray("runners_up");
   if (!list || list->size() < 2)
     return;
-  std::optional<double> limit;
-  if (const json::Object *memory = plan.getObject("memory"))
-    limit = memory->getNumber("limit");
-  out << "\ncandidates (best first; memory is predicted, and so are the bytes "
-         "of "
-         "those that are not laid out)\n";
-  // Cuts that are the same under other names of axes are one row.
-  std::vector<std::vector<const json::Object *>> rows;
-  Rows<std::vector<std::string>> reasons;
-  for (const json::Value &value : *list) {
-    const json::Object *c = value.getAsObject();
-    if (std::optional<llvm::StringRef> reason = c->getString("reason")) {
-      std::string name = candidateText(*c);
-      if (double bytes = number(c, "peak_memory_bytes"))
-        name += " (" + formatBytes(bytes) + ")";
-      reasons[reason->str()].push_back(name);
-      continue;
-    }
-    auto alike = llvm::find_if(
-        rows, [&](const auto &row) { return areAlike(*row.front(), *c); });
-    if (alike == rows.end())
-      alike = rows.emplace(alike);
-    alike->push_back(c);
-  }
+  CandidateTable table = candidateTable(plan);
+  out << "\ncandidates (" << kCandidateFigures << ")\n";
+  const std::vector<CandidateRow> &rows = table.rows;
   size_t max = verbose ? rows.size() : kRows, width = 32;
-  for (const auto &row : llvm::ArrayRef(rows).take_front(max))
-    width = std::max(width, candidateText(*row.front()).size());
-  for (const auto &row : llvm::ArrayRef(rows).take_front(max)) {
-    const json::Object *c = row.front();
-    out << "  " << llvm::left_justify(candidateText(*c), width + 2)
-        << llvm::left_justify(cost(number(c, "cost")), 11) << "step "
-        << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
-        << "busiest rank "
-        << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
-        << "memory "
-        << formatBytesBeside(number(c, "peak_memory_bytes"), limit.value_or(0));
-    // The first is the plan, which keeps the limit as it is laid out.
-    if (limit && number(c, "peak_memory_bytes") > *limit)
-      out << (&row == &rows.front() ? "  (above the limit, laid out within it)"
-                                    : "  (above the limit)");
-    for (const json::Object *other : llvm::drop_begin(row))
-      out << (other == row[1] ? "  (the same: " : "; ")
-          << meshText(other->getObject("mesh"));
-    out << (row.size() > 1 ? ")\n" : "\n");
+  for (const CandidateRow &row : llvm::ArrayRef(rows).take_front(max))
+    width = std::max(width, row.what.size());
+  for (const CandidateRow &row : llvm::ArrayRef(rows).take_front(max)) {
+    out << "  " << llvm::left_justify(row.what, width + 2)
+        << llvm::left_justify(row.cost, 11) << "step "
+        << llvm::left_justify(row.step, 10) << "busiest rank "
+        << llvm::left_justify(row.sent, 10) << "memory " << row.memory;
+    for (const std::string &remark : row.remarks)
+      out << "  (" << remark << ")";
+    out << "\n";
   }
   printMore(rows.size(), max, "mesh", "meshes");
   // What kept a mesh from having a plan is said once.
   size_t said = 0, all = 0;
-  for (const auto &[reason, names] : reasons)
+  for (const auto &[reason, names] : table.reasons)
     if (++all <= kRows || verbose) {
       ++said;
       out << fitLines("  " +
@@ -458,11 +368,7 @@ void Printer::print() {
   if (verbose)
     printPureCuts();
   printRunnersUp();
-  out << "\n";
-  std::string set = text(plan.getObject("objective"), "candidates");
-  if (std::optional<double> seconds = plan.getNumber("planning_seconds"))
-    out << "planned in " << formatSeconds(*seconds) << "; ";
-  out << (verbose ? set : set.substr(0, set.find(" ("))) << "\n";
+  out << "\n" << searchedText(plan, verbose) << "\n";
 }
 
 void kerf::tool::printPlan(llvm::raw_ostream &out, const json::Object &plan,

@@ -11,6 +11,7 @@
 #include "../Options.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace kerf::tool;
@@ -123,7 +124,11 @@ void Page::head() {
       << (document.isPlan() ? " - plan" : " - run") << "</title><style>"
       << kStyle << kDrawingStyle << "</style>\n<h1>" << name << ": "
       << escape(meshText(root.getObject("mesh"))) << " on "
-      << plural(int64_t(numberAt(&root, {"devices"})), "device") << "</h1>\n"
+      << plural(int64_t(numberAt(&root, {"devices"})), "device");
+  if (auto parts = int64_t(numberAt(&root, {"schedule", "micro_batches"}));
+      parts > 1)
+    out << ", " << parts << " micro-batches";
+  out << "</h1>\n"
       << "<p class=quiet>" << (document.isPlan() ? "plan" : "run") << " of "
       << escape(document.path);
   if (document.isPlan())
@@ -139,12 +144,12 @@ void Page::head() {
       << escape(verdictText(objective)) << "</b>.</p>\n";
   if (document.isPlan()) {
     out << "<table>\n";
-    for (const auto &[what, text] : decisionLines(root))
+    for (const auto &[what, text] : decisionLines(root, /*verbose=*/true))
       row({escape(what), escape(text)});
     out << "</table>\n";
   }
   out << "<details class=quiet><summary>What was searched</summary>"
-      << escape(textAt(objective, "candidates")) << "</details>\n";
+      << escape(searchedText(root, /*verbose=*/true)) << "</details>\n";
 }
 
 void Page::time() {
@@ -178,9 +183,12 @@ void Page::collectives() {
   double max = rows.empty() ? 0 : rows.front().bytes;
   for (const CollectiveRow &each : rows) {
     Part part[] = {{"", each.bytes}};
-    row({"#" + std::to_string(each.count), escape(each.what),
-         "#" + formatBytes(each.bytes), bar(part, max),
-         "#" + formatSeconds(each.seconds),
+    std::string formula =
+        each.formula.empty() ? "" : " (" + each.formula + " each)";
+    row({"#" + std::to_string(each.count), escape(each.what + formula),
+         std::string(each.differs ? "#at most " : "#") +
+             formatBytes(each.bytes),
+         bar(part, max), "#" + formatSeconds(each.seconds),
          "<code>" + escape(each.examples()) + "</code>"});
   }
   end();
@@ -195,6 +203,8 @@ void Page::memory() {
     whole = std::max(whole, numberAt(device.getAsObject(), {"peak"}));
   std::string title = "Memory of each ";
   title += document.isPlan() ? "stage's devices" : "rank";
+  if (isLaidOut(root))
+    title += ", laid out";
   if (limit > 0)
     title += ", limit " + formatBytesBeside(limit, whole);
   // A run knows what is kept from step to step and what is not, and no more.
@@ -271,7 +281,7 @@ void Page::stages() {
   begin(llvm::formatv(
             "Stages: {0}, {1}, each waits for others {2:F1}% of the "
             "pipeline's time, on average",
-            textAt(root.getObject("schedule"), "kind"),
+            scheduleInWords(root),
             plural(int64_t(numberAt(&root, {"schedule", "micro_batches"})),
                    "micro-batch", "micro-batches"),
             100 * numberAt(&root, {"schedule", "bubble_fraction"}))
@@ -307,25 +317,19 @@ void Page::pureCuts() {
 }
 
 void Page::candidates() {
-  const json::Array *all = list("", "runners_up");
-  if (!all || all->size() < 2)
+  CandidateTable table = candidateTable(root);
+  if (table.rows.empty() && table.reasons.empty())
     return;
-  begin("Candidates, best first", {"mesh", "#micro-batches", "#step",
-                                   "#busiest rank", "#predicted memory", ""});
-  for (const json::Value &value : *all) {
-    const json::Object *c = value.getAsObject();
-    std::string reason = textAt(c, "reason");
-    auto cell = [&](std::string text) {
-      return "#" + (reason.empty() ? text : std::string());
-    };
-    row({escape(meshText(c->getObject("mesh"))),
-         "#" + std::to_string(int64_t(numberAt(c, {"micro_batches"}))),
-         cell(formatSeconds(numberAt(c, {"step_seconds"}))),
-         cell(formatBytes(numberAt(c, {"bytes_per_rank"}))),
-         cell(formatBytes(numberAt(c, {"peak_memory_bytes"}))),
-         escape(reason)});
-  }
+  begin("Candidates",
+        {"", "#objective", "#step", "#busiest rank", "#memory", ""});
+  for (const CandidateRow &each : table.rows)
+    row({escape(each.what), "#" + each.cost, "#" + each.step, "#" + each.sent,
+         "#" + each.memory, escape(llvm::join(each.remarks, "; "))});
   end();
+  out << "<p class=quiet>" << kCandidateFigures << "</p>\n";
+  for (const auto &[reason, names] : table.reasons)
+    out << "<p>" << escape(llvm::join(names, "; ")) << ": " << escape(reason)
+        << "</p>\n";
 }
 
 void Page::values() {
