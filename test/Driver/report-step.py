@@ -1,5 +1,5 @@
 # Plans of training steps with parts over devices, blocks that are computed again and stages in chunks: the page says what the
-# text says of them and of the candidates.
+# text says of them and of the candidates, and two plans side by side say in what they differ.
 #
 # REQUIRES: kerf
 # RUN: %python %s %t %inputs
@@ -59,4 +59,11 @@ expect("collectives", r"^  \d+ x (\S+ over dp, .*): (at most \S+ [KM]iB) per ran
 expect("memory", r"^memory per device, (laid out)")
 expect("planning", r"^(planned in .*; 1 mesh .*)$")
 checks.expect("above the limit: as often", page.count("above the limit") == text.count("above the limit") > 1, page)
+
+# Side by side.
+shown = kerf("report", PLAIN, "--diff", FULL).stdout
+for name, first, second in (("schedule", "1f1b", "interleaved"), ("chunks per stage", "1", "2"), ("ZeRO", "0", "3"), ("recompute", "none", "2 blocks")):
+    checks.expect(f"{name} differs", re.search(rf"^  {name} +{first} +{second} +differs$", shown, re.M), shown)
+same = kerf("report", FULL, "--diff", FULL).stdout
+checks.expect("nothing of the kind where they are equal", "mesh" in same and not re.search("^  (schedule|chunks|ZeRO|recompute)", same, re.M), same)
 checks.finish()

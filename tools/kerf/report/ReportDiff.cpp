@@ -267,6 +267,32 @@ std::string objectiveOf(const Document &document) {
   return isVolume ? formatBytes(cost) : formatSeconds(cost);
 }
 
+/// How stages take turns, what lies in parts and what is computed again, where
+/// two plans differ in it.
+void printChoices(Table &table, const Document &a, const Document &b) {
+  auto row = [&](llvm::StringRef name, auto textOf) {
+    if (textOf(a.root) != textOf(b.root))
+      table.text(name, textOf(a.root), textOf(b.root));
+  };
+  // One stage has no order of micro-batches to choose.
+  row("schedule", [](const json::Object &plan) {
+    return numberAt(&plan, {"mesh", "pp"}) > 1
+               ? textAt(plan.getObject("schedule"), "kind")
+               : std::string("none");
+  });
+  row("chunks per stage", [](const json::Object &plan) {
+    return exact(std::max(1.0, numberAt(&plan, {"schedule", "chunks"})));
+  });
+  row("ZeRO", [](const json::Object &plan) {
+    return exact(numberAt(&plan, {"zero"}));
+  });
+  row("recompute", [](const json::Object &plan) {
+    const json::Array *blocks = plan.getArray("recompute");
+    return blocks && !blocks->empty() ? plural(int64_t(blocks->size()), "block")
+                                      : std::string("none");
+  });
+}
+
 /// The axes of a mesh that cut, in order: name and size.
 std::vector<std::pair<std::string, int64_t>> axesOf(const Document &document) {
   std::vector<std::pair<std::string, int64_t>> axes;
@@ -367,6 +393,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
   if (a.root.getObject("schedule") && b.root.getObject("schedule"))
     table.number("micro-batches", {"schedule", "micro_batches"}, exact);
   if (a.isPlan() && b.isPlan()) {
+    printChoices(table, a, b);
     if (textAt(a.root.getObject("objective"), "kind") ==
         textAt(b.root.getObject("objective"), "kind"))
       table.number("objective", {"objective", "cost"},
