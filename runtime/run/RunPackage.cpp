@@ -345,6 +345,30 @@ void Runner::writeFiles() {
     lost(error);
 }
 
+/// "1 of 8 is NaN, min -1, max 3, mean 0.5": of those that are numbers.
+static std::string rangeText(const std::vector<double> &values) {
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
+  size_t numbers = 0;
+  for (double value : values) {
+    if (std::isnan(value))
+      continue;
+    ++numbers;
+    low = std::min(low, value);
+    high = std::max(high, value);
+    sum += value;
+  }
+  if (numbers == 0)
+    return "all NaN";
+  if (std::isnan(sum)) // of both infinities; its sign says nothing
+    sum = std::numeric_limits<double>::quiet_NaN();
+  size_t others = values.size() - numbers;
+  return (others == 0 ? ""
+                      : cat(others, " of ", values.size(),
+                            others == 1 ? " is NaN, " : " are NaN, ")) +
+         cat("min ", low, ", max ", high, ", mean ",
+             sum / static_cast<double>(numbers));
+}
+
 void Runner::printSummary() {
   char *json = nullptr;
   if (options.json) {
@@ -361,20 +385,7 @@ void Runner::printSummary() {
     if ((given.dtype == KERF_F32 || given.dtype == KERF_F64 ||
          isNarrow(given.dtype)) &&
         given.bytes != 0) {
-      std::vector<double> values = converted<double>(given, KERF_F64);
-      double low = values[0], high = values[0], sum = 0;
-      for (double value : values) {
-        low = std::min(low, value);
-        high = std::max(high, value);
-        sum += value;
-      }
-      if (std::isnan(sum)) // its sign says nothing
-        sum = std::numeric_limits<double>::quiet_NaN();
-      if (std::any_of(values.begin(), values.end(),
-                      [](double value) { return std::isnan(value); }))
-        low = high = sum = std::numeric_limits<double>::quiet_NaN();
-      line += cat(", min ", low, ", max ", high, ", mean ",
-                  sum / static_cast<double>(values.size()));
+      line += ", " + rangeText(converted<double>(given, KERF_F64));
     }
     say(out, printable(line) + "\n");
   }

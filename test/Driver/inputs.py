@@ -233,6 +233,12 @@ wide = graph("wide", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUB
              [("y", TensorProto.DOUBLE, ["n"])])
 shown = kerf("run", wide, f"--input={OUT / 'v.npy'}").stdout
 checks.expect("f64 is shown", shown == "y: f64 3, min -1.25, max 3, mean 0.75\n", shown)
+# NaN is counted, and what is shown is of the other elements.
+for name, values, said in (("one", [0.5, np.nan, -1.5, 3], "1 of 4 is NaN, min -1.5, max 3, mean 0.6666667"),
+                           ("two", [np.nan, 2, np.inf, np.nan], "2 of 4 are NaN, min 2, max inf, mean inf"),
+                           ("infinities", [-np.inf, np.nan, np.inf], "1 of 3 is NaN, min -inf, max inf, mean nan"), ("all", [np.nan] * 2, "all NaN")):
+    shown = kerf("run", wide, f"--input={npy('nan.npy', np.array(values, np.float32))}").stdout
+    checks.expect(f"NaN, {name}", re.sub(r"0\.66666\d*", "0.6666667", shown) == f"y: f64 {len(values)}, {said}\n", shown)
 # Nothing is planned for it, or a wish that cannot be would be an error.
 refused("planning", [TWO, "--shard=nobody=[{tp}]", "--seed=1", "--dim=words=5,batch=2"], "--shard: no value is named 'nobody'")
 refused("before planning", [TWO, "--shard=nobody=[{tp}]", "--input=weather=1"], 'no input "weather"')
