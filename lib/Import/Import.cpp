@@ -565,6 +565,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
         (numAsInference == 1 ? " node" : " nodes") +
         " in training mode (Dropout passes on what it gets, "
         "BatchNormalization uses its running statistics)");
+  if (!meansOfNothing.empty())
+    note(noteOnMeansOfNothing(meansOfNothing.getArrayRef()));
   if (numBatchStatistics > 0)
     report.notes.push_back(
         std::to_string(numBatchStatistics) +

@@ -14,6 +14,9 @@
 #include "kerf/Import/Import.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <set>
 
 namespace kerf::onnx_import {
 
@@ -52,6 +55,13 @@ public:
   void noteAsInference() { ++numAsInference; }
   /// A BatchNormalization takes the statistics of the batch.
   void noteBatchStatistics() { ++numBatchStatistics; }
+  /// If `result` has elements that are a mean of none of x.
+  void noteMeanOfNothing(llvm::StringRef node, mlir::Value x,
+                         mlir::Value result) {
+    if (result && mlir::isa<mlir::FloatType>(elementOf(x)) &&
+        typeOf(x).getNumElements() == 0 && typeOf(result).getNumElements() > 0)
+      meansOfNothing.insert(node.str());
+  }
   /// A stream of random numbers (nn.philox) that no other op has; autodiff
   /// counts those of Dropout from 0.
   int64_t nextRandomStream() { return (int64_t(1) << 31) + numRandom++; }
@@ -146,6 +156,9 @@ private:
   llvm::StringSet<> used;
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
+  /// Nodes that take the mean of nothing.
+  llvm::SetVector<std::string, std::vector<std::string>, std::set<std::string>>
+      meansOfNothing;
   int64_t numAsInference = 0, numBatchStatistics = 0, numRandom = 0;
   mlir::Operation *lastWeight = nullptr;
   /// Bodies of loops; what is left of them reads values of the function.
@@ -161,6 +174,9 @@ private:
 /// lists of integers or one: sizes, counts, axes. Else none: what is computed
 /// from data or weights no constant makes known.
 llvm::SmallVector<mlir::BlockArgument> steeringInputs(mlir::Value value);
+
+/// "a: the mean of nothing is NaN ...; the same of 2 more: b, c".
+std::string noteOnMeansOfNothing(llvm::ArrayRef<std::string> nodes);
 
 /// Behind an import that failed: notes the sizes of `options` that what is
 /// wrong depends on, and what helps where an export has fixed them.

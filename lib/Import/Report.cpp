@@ -7,6 +7,7 @@
 #include "kerf/Import/Import.h"
 
 #include "Graph/Names.h"
+#include "Importer.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,18 +29,39 @@ int ImportReport::exitCode() const {
   return code;
 }
 
-/// Prints how many more nodes have an issue of the same cause, and a few names.
-static void printOthers(llvm::raw_ostream &stream,
-                        llvm::ArrayRef<llvm::StringRef> nodes) {
+/// Of the nodes behind the first, how many there are, and a few names.
+static void printRest(llvm::raw_ostream &stream,
+                      llvm::ArrayRef<llvm::StringRef> nodes) {
   constexpr size_t kMax = 4;
-  if (nodes.size() < 2)
-    return;
   llvm::ArrayRef<llvm::StringRef> rest = nodes.drop_front();
-  stream << "note: the same of " << rest.size() << " more: ";
+  stream << "the same of " << rest.size() << " more: ";
   llvm::interleaveComma(
       rest.take_front(kMax), stream,
       [&](llvm::StringRef node) { stream << printable(node.str()); });
-  stream << (rest.size() > kMax ? ", ...\n" : "\n");
+  stream << (rest.size() > kMax ? ", ..." : "");
+}
+
+/// Prints how many more nodes have an issue of the same cause.
+static void printOthers(llvm::raw_ostream &stream,
+                        llvm::ArrayRef<llvm::StringRef> nodes) {
+  if (nodes.size() < 2)
+    return;
+  stream << "note: ";
+  printRest(stream, nodes);
+  stream << "\n";
+}
+
+std::string
+onnx_import::noteOnMeansOfNothing(llvm::ArrayRef<std::string> nodes) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << nodes.front()
+         << ": the mean of nothing is NaN, where some runtimes give 0";
+  if (nodes.size() > 1) {
+    stream << "; ";
+    printRest(stream, llvm::SmallVector<llvm::StringRef>(nodes));
+  }
+  return text;
 }
 
 void ImportReport::print(llvm::raw_ostream &stream) const {

@@ -239,6 +239,16 @@ for name, values, said in (("one", [0.5, np.nan, -1.5, 3], "1 of 4 is NaN, min -
                            ("infinities", [-np.inf, np.nan, np.inf], "1 of 3 is NaN, min -inf, max inf, mean nan"), ("all", [np.nan] * 2, "all NaN")):
     shown = kerf("run", wide, f"--input={npy('nan.npy', np.array(values, np.float32))}").stdout
     checks.expect(f"NaN, {name}", re.sub(r"0\.66666\d*", "0.6666667", shown) == f"y: f64 {len(values)}, {said}\n", shown)
+# The mean of nothing is NaN, as ONNX's reference has it, which others have as 0; that of an empty batch of rows has no elements.
+MEANS = graph("means", [*(helper.make_node("ReduceMean", ["x"], [y], name, keepdims=0) for name, y in (("mean", "a"), ("again", "b"))),
+                        helper.make_node("GlobalAveragePool", ["image"], ["c"], "pool"),
+                        helper.make_node("GlobalAveragePool", ["none"], ["d"], "no_images"), helper.make_node("ReduceSum", ["x"], ["e"], "sum", keepdims=0)],
+              [("x", TensorProto.FLOAT, [2, 0]), ("image", TensorProto.FLOAT, [2, 3, 0]), ("none", TensorProto.FLOAT, [0, 3, 5])],
+              [("a", TensorProto.FLOAT, []), ("b", TensorProto.FLOAT, []), ("c", TensorProto.FLOAT, [2, 3, 1]), ("d", TensorProto.FLOAT, [0, 3, 1]),
+               ("e", TensorProto.FLOAT, [])])
+result = kerf("run", MEANS, "--seed=1")
+checks.expect("means of nothing", result.stdout.splitlines()[:3] == ["a: f32 scalar, all NaN", "b: f32 scalar, all NaN", "c: f32 2x3x1, all NaN"]
+              and "note: mean: the mean of nothing is NaN, where some runtimes give 0; the same of 2 more: again, pool\n" in result.stderr, result.stderr + result.stdout)
 # Nothing is planned for it, or a wish that cannot be would be an error.
 refused("planning", [TWO, "--shard=nobody=[{tp}]", "--seed=1", "--dim=words=5,batch=2"], "--shard: no value is named 'nobody'")
 refused("before planning", [TWO, "--shard=nobody=[{tp}]", "--input=weather=1"], 'no input "weather"')

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Graph/Handlers.h"
+#include "../Importer.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -65,7 +66,9 @@ static LogicalResult reduceMean(Node &node) {
   auto r = reduction(node, 18);
   if (!r)
     return failure();
-  return node.set(node.mean(r->x, r->dims, r->keepDims));
+  Value result = node.mean(r->x, r->dims, r->keepDims);
+  node.importer.noteMeanOfNothing(node.name, r->x, result);
+  return node.set(result);
 }
 
 static LogicalResult reduceL1(Node &node) {

@@ -351,7 +351,9 @@ template <bool max> static LogicalResult globalPool(Node &node) {
     dims.push_back(dim);
   if (max)
     return node.set(node.reduce(x, ReduceKind::Max, dims, true));
-  return node.set(node.mean(x, dims, true));
+  Value result = node.mean(x, dims, true);
+  node.importer.noteMeanOfNothing(node.name, x, result);
+  return node.set(result);
 }
 
 static LogicalResult globalLpPool(Node &node) {
