@@ -55,6 +55,11 @@ public:
   void noteAsInference() { ++numAsInference; }
   /// A BatchNormalization takes the statistics of the batch.
   void noteBatchStatistics() { ++numBatchStatistics; }
+  /// An input that steers a shape must be known.
+  void noteSteering(llvm::StringRef input) {
+    if (!llvm::is_contained(report.steeringInputs, input))
+      report.steeringInputs.push_back(input.str());
+  }
   /// If `result` has elements that are a mean of none of x.
   void noteMeanOfNothing(llvm::StringRef node, mlir::Value x,
                          mlir::Value result) {

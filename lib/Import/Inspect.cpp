@@ -122,15 +122,19 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   llvm::StringMap<Largest> largest = largestOutputs(module);
   for (const ModelValue &value : report.outputs)
     printValue(stream, value, largest.lookup(value.name));
-  if (!report.unboundDims.empty()) {
+  if (!report.unboundDims.empty() || !report.steeringInputs.empty())
     stream << "not bound\n";
-    for (const std::string &dim : report.unboundDims)
-      stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
-  }
+  for (const std::string &dim : report.unboundDims)
+    stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
+  for (const std::string &input : report.steeringInputs)
+    stream << "  " << input << ", which steers a shape (option constant "
+           << input << "=@FILE.npy or option constant " << input << "=1,2,3)\n";
   // Only an imported module tells which constants are parameters.
   bool isOpen = !report.unboundDims.empty();
+  StringRef open =
+      report.steeringInputs.empty() ? "these dimensions are" : "these are";
   if (isOpen && report.numParameters == 0)
-    stream << "parameters are counted once these dimensions are bound\n";
+    stream << "parameters are counted once " << open << " bound\n";
   else if (module || report.numParameters > 0) {
     stream << "parameters " << report.numParameters
            << (report.numParameters == 1 ? " tensor, " : " tensors, ")
@@ -163,7 +167,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
              << ")";
     stream << "\n";
   } else if (isOpen) {
-    stream << "FLOPs are counted once these dimensions are bound\n";
+    stream << "FLOPs are counted once " << open << " bound\n";
   }
   stream << "operators\n";
   for (const auto &[name, count] : report.operatorCounts)

@@ -248,7 +248,26 @@ MEANS = graph("means", [*(helper.make_node("ReduceMean", ["x"], [y], name, keepd
                ("e", TensorProto.FLOAT, [])])
 result = kerf("run", MEANS, "--seed=1")
 checks.expect("means of nothing", result.stdout.splitlines()[:3] == ["a: f32 scalar, all NaN", "b: f32 scalar, all NaN", "c: f32 2x3x1, all NaN"]
-              and "note: mean: the mean of nothing is NaN, where some runtimes give 0; the same of 2 more: again, pool\n" in result.stderr, result.stderr + result.stdout)
+              and "note: mean: the mean of nothing is NaN, where some runtimes give 0; the same of 2 more: again, pool\n" in result.stderr,
+              result.stderr + result.stdout)
+# An input that steers a shape is bound by a constant, which inspect says before sizes are known; the array of an archive
+# that has the others, too, is passed over.
+SIX, ONE = (helper.make_node("Constant", [], [name], value=helper.make_tensor(name, TensorProto.INT64, [], [value]))
+            for name, value in (("six", 6), ("one", 1)))
+STEER = graph("steer", [SIX, ONE, helper.make_node("Range", ["off", "six", "one"], ["rows"], "range"),
+                        helper.make_node("Gather", ["x", "rows"], ["y"], axis=1)],
+              [("x", TensorProto.FLOAT, ["batch", 8]), ("off", TensorProto.INT64, []), ("z", TensorProto.FLOAT, ["batch"])],
+              [("y", TensorProto.FLOAT, ["batch", "n"])])
+WANTED = "off, which steers a shape (--constant off=@FILE.npy or --constant off=1,2,3)"
+for flags in ([], ["--dim=batch=2"]):
+    result = kerf("inspect", STEER, *flags)
+    checks.expect(f"inspect {flags}", f"  {WANTED}\n" in result.stdout and ("these are bound" in result.stdout) == (not flags), result.stdout + result.stderr)
+result = kerf("inspect", STEER, "--constant=off=2")
+checks.expect("inspect, bound", "steers" not in result.stdout and "these dimensions are bound" in result.stdout, result.stdout + result.stderr)
+np.savez(OUT / "steered.npz", x=np.arange(16, dtype=np.float32).reshape(2, 8), off=np.int64(1), z=np.zeros(2, np.float32))
+result = kerf("run", STEER, f"--input=@{OUT}/steered.npz", "--constant=off=2")
+checks.expect("an archive beside a constant", result.returncode == 0 and result.stdout == "y: f32 2x4, min 2, max 13, mean 7.5\n"
+              and f'note: input "off" is what --constant says, not what {OUT}/steered.npz has\n' in result.stderr, result.stdout + result.stderr)
 # Nothing is planned for it, or a wish that cannot be would be an error.
 refused("planning", [TWO, "--shard=nobody=[{tp}]", "--seed=1", "--dim=words=5,batch=2"], "--shard: no value is named 'nobody'")
 refused("before planning", [TWO, "--shard=nobody=[{tp}]", "--input=weather=1"], 'no input "weather"')

@@ -43,11 +43,11 @@ static void requireFaultless(ImportReport report) {
   throw failure;
 }
 
-/// Parameters do not depend on the sizes that are open: any will do for which
-/// the model can be imported.
-static void countParameters(const Options &options,
-                            ImportOptions::TrainingForms forms,
-                            ImportReport &report) {
+/// Parameters, and which inputs steer shapes, do not depend on the sizes that
+/// are open: any will do for which the model can be imported.
+static void lookWithSizes(const Options &options,
+                          ImportOptions::TrainingForms forms,
+                          ImportReport &report) {
   bool isOpen = !report.issues.empty();
   for (const ImportIssue &issue : report.issues)
     isOpen &= issue.kind == ImportIssue::Kind::OpenSize;
@@ -62,6 +62,8 @@ static void countParameters(const Options &options,
     Compilation compilation(std::move(compile));
     bool isFine = compilation.runImport() == Outcome::Fine;
     const ImportReport &counted = compilation.getImportReport();
+    if (report.steeringInputs.empty())
+      report.steeringInputs = counted.steeringInputs;
     // What is no operator of Kerf's is none of any size.
     if (!isFine && !counted.unsupported.empty()) {
       report.unsupported = counted.unsupported;
@@ -88,7 +90,7 @@ struct Look {
     compilation = std::make_unique<Compilation>(std::move(compile));
     outcome = compilation->runImport();
     report = compilation->getImportReport();
-    countParameters(options, forms, report);
+    lookWithSizes(options, forms, report);
   }
   std::unique_ptr<Progress> progress; ///< outlives the compilation
   std::unique_ptr<Compilation> compilation;

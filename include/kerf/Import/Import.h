@@ -139,6 +139,8 @@ struct ImportReport {
   /// The node that defines an output of a node of the main graph.
   std::map<std::string, std::string> nodeOfOutput;
   std::vector<std::string> unboundDims;
+  /// Inputs that steer shapes, and are no constants.
+  std::vector<std::string> steeringInputs;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;
 

@@ -209,6 +209,7 @@ LogicalResult Node::unsupportedComputed(Value value, const Twine &what,
       llvm::cast<func::FuncOp>(inputs.front().getOwner()->getParentOp());
   auto name = function.getArgAttrOfType<StringAttr>(
       inputs.front().getArgNumber(), kNameAttr);
+  importer.noteSteering(name.getValue());
   return wrongUsage("input \"" + name.getValue() +
                     "\" steers a shape and must be known: bind it with "
                     "option constant " +

@@ -167,7 +167,8 @@ static void takeSizesOf(const std::vector<std::optional<rt::GivenInput>> &given,
   }
 }
 
-/// --constant must name inputs of the model, and none that --input gives.
+/// --constant must name inputs of the model, and none that --input gives by
+/// name: of an archive that gives others the array is passed over.
 static void checkConstants(const Options &options,
                            const std::vector<std::string> &inputs) {
   for (const std::string &text : options.constants) {
@@ -181,13 +182,22 @@ static void checkConstants(const Options &options,
           {}};
     }
     for (const std::string &input : options.inputs) {
-      bool isOfFile = llvm::is_contained(rt::arraysOf(input), name);
-      if (isOfFile || llvm::StringRef(input).starts_with(name + "="))
+      std::vector<std::string> arrays = rt::arraysOf(input);
+      bool isOfFile = llvm::is_contained(arrays, name);
+      bool givesOthers = llvm::any_of(arrays, [&](const std::string &array) {
+        return array != name && llvm::is_contained(inputs, array);
+      });
+      if ((isOfFile && !givesOthers) ||
+          llvm::StringRef(input).starts_with(name + "="))
         throw Failure{kUsage,
                       "input \"" + name + "\" is given by " +
                           (isOfFile ? rt::inputFile(input) : "--input") +
                           " and by --constant",
                       {}};
+      if (isOfFile && !options.quiet)
+        rt::say(stderr, rt::noteLine("input \"" + name +
+                                     "\" is what --constant says, not what " +
+                                     rt::inputFile(input) + " has"));
     }
   }
   // No input is left that a file without a name could be.
