@@ -126,13 +126,35 @@ void kerf::rt::writeTensorFile(const std::string &path,
   file.commit();
 }
 
+/// How large a file is whose header is whole; -1: it is not.
+static int64_t sizeByHeader(const std::string &header) {
+  auto tensors = nlohmann::json::parse(header.begin() + 8, header.end(),
+                                       nullptr, /*allow_exceptions=*/false);
+  int64_t end = 0;
+  if (!tensors.is_object())
+    return -1;
+  for (const auto &[name, tensor] : tensors.items()) {
+    if (name == "__metadata__")
+      continue;
+    auto offsets =
+        tensor.is_object() ? tensor.find("data_offsets") : tensor.end();
+    if (offsets == tensor.end() || !offsets->is_array() ||
+        offsets->size() != 2 || !(*offsets)[1].is_number_unsigned())
+      return -1;
+    end = std::max(end, (*offsets)[1].get<int64_t>());
+  }
+  return addChecked(static_cast<int64_t>(header.size()), end);
+}
+
 Safetensors kerf::rt::openHashed(const std::string &path) {
   auto file = std::make_shared<MappedFile>(path);
   uint64_t length = 0;
   if (file->size() >= 8)
     std::memcpy(&length, file->data(), 8);
   if (file->size() < 8 || length > file->size() - 8)
-    throw Error(KERF_INVALID_ARGUMENT, "is cut off");
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("ends early: has ", file->size(),
+                    " bytes, which is less than its header"));
   std::string header(file->data(), 8 + length);
   size_t at = header.find("\"xxh3\":\"");
   if (at == std::string::npos || at + 8 + 16 > header.size())
@@ -142,8 +164,12 @@ Safetensors kerf::rt::openHashed(const std::string &path) {
   Hasher hash;
   hash.add(header.data(), header.size());
   hash.add(file->data() + header.size(), file->size() - header.size());
-  if (hexDigits(hash.value()) != expected)
-    throw Error(KERF_INVALID_ARGUMENT, cat("has hash ", hexDigits(hash.value()),
-                                           ", expected ", expected));
-  return Safetensors(file, "header");
+  if (hexDigits(hash.value()) == expected)
+    return Safetensors(file, "header");
+  auto size = static_cast<int64_t>(file->size());
+  if (int64_t whole = sizeByHeader(header); size < whole)
+    throw Error(KERF_INVALID_ARGUMENT, cat("ends early: has ", size,
+                                           " bytes, its header says ", whole));
+  throw Error(KERF_INVALID_ARGUMENT, cat("has hash ", hexDigits(hash.value()),
+                                         ", expected ", expected));
 }

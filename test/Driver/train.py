@@ -165,6 +165,15 @@ for name, more in (("trained", []), ("frozen", [f"--frozen={first.name}"])):
     foreign = train("kept", model=OUT / "changed.onnx", flags=[*begun, "--steps=4", "--resume"], expect=2)
     checks.expect(f"other weights, {name}", "is of another run: weights is" in foreign.stderr, foreign.stderr)
     train("kept", flags=[*begun, "--steps=4", "--resume", "--devices=2", "--mesh=tp=2"])
+# One that is cut short is said to end early, in its tensors or in its header, and the one before is taken.
+whole = (folder / names[-1]).read_bytes()
+for name, size, said in (("last byte", len(whole) - 1, f"its header says {len(whole)}"), ("half", len(whole) // 2, f"its header says {len(whole)}"),
+                         ("header", 100, "which is less than its header"), ("nothing", 0, "which is less than its header")):
+    (folder / names[-1]).write_bytes(whole[:size])
+    short = train("kept", flags=[f"--checkpoint-dir={folder}", "--steps=8", "--resume", "--checkpoint-every=9"])
+    checks.expect(f"cut short, {name}", f"{names[-1]}: is damaged: ends early: has {size} bytes, {said}\n" in short.stderr
+                  and "goes on after step 6" in short.stderr, short.stderr)
+    checks.expect(f"cut short, {name}: written again", (folder / names[-1]).read_bytes() == whole)
 train("kept", flags=[*flags, "--steps=12", "--resume"])
 names = sorted(path.name for path in folder.iterdir())
 checks.expect("what is not ours stays, halves go", names == sorted(
