@@ -101,16 +101,17 @@ std::string Importer::boundSizes() const {
   return text;
 }
 
-/// External data that cannot be had is one mistake, whatever the number of
-/// tensors and files.
-static StringRef causeOf(const onnx::TensorProto &tensor, StringRef error) {
-  if (size_t end = error.find("is past the end"); end != StringRef::npos)
-    return error.substr(end);
-  size_t reason = error.rfind("\": ");
-  if (tensor.data_location() != onnx::TensorProto::EXTERNAL ||
-      !error.starts_with("external data \"") || reason == StringRef::npos)
-    return "";
-  return error.substr(reason + 3);
+/// What is wrong with many tensors is one mistake, whatever their sizes and
+/// files are.
+static std::string causeOf(StringRef error) {
+  if (size_t reason = error.rfind("\": ");
+      error.starts_with("external data \"") && reason != StringRef::npos)
+    error = error.substr(reason + 3);
+  error = error.take_front(error.find(" for shape "));
+  std::string cause;
+  llvm::copy_if(error, std::back_inserter(cause),
+                [](char c) { return !llvm::isDigit(c); });
+  return cause;
 }
 
 Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
@@ -123,9 +124,9 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
       unsupported("type " + dataTypeName(tensor.data_type()), node,
                   kTypesTaken);
     else if (fault == ModelFiles::Fault::NoFile)
-      usage(node, error, causeOf(tensor, error));
+      usage(node, error, causeOf(error));
     else
-      refuse(node, error, causeOf(tensor, error));
+      refuse(node, error, causeOf(error));
     return {};
   }
   Location loc = NameLoc::get(StringAttr::get(&context, name));

@@ -100,6 +100,32 @@ for name, (tensor, patterns) in refused.items():
         expect_error(checks, f"{name}: {place.__name__}", [place(tensor)], 2 if name == "missing" else 3, ["w|literal", *patterns],
                      tool="kerf-import-model")
 
+# What is wrong with many tensors alike is one error, which counts them.
+SHAPES = [(2, 3), (3,), (2, 1), (1,), (2, 3), (1, 3)]
+STORED = {(2, 3): 24, (3,): 12, (2, 1): 8, (1,): 4, (1, 3): 12}
+
+
+def many(name, tensor_of):
+    tensors = [tensor_of(shape) for shape in SHAPES]
+    for number, tensor in enumerate(tensors):
+        tensor.name = f"w{number}"
+    values = ["x", *(f"h{number}" for number in range(len(SHAPES) - 1)), "y"]
+    return save([node("Add", [values[number], f"w{number}"], [values[number + 1]], f"sum{number}") for number in range(len(SHAPES))], tensors, name)
+
+
+for name, tensor_of, said in (
+        ("lengths", lambda shape: external("data", shape, length=STORED[shape] + 4), "external data: length is 28 bytes, expected 24"),
+        ("keys", lambda shape: external("data", shape, basepath="/"), 'external data: unknown key "basepath", expected location, offset, length or checksum'),
+        ("offsets", lambda shape: external("data", shape, offset=20), 'external data "data": offset 20 plus 24 bytes is past the end, expected at most 24'),
+        ("payloads", lambda shape: TensorProto(data_type=F, dims=shape, raw_data=b"\0" * (STORED[shape] + 4)), "payload has 28 bytes, expected 24 for shape "),
+        ("numbers", lambda shape: TensorProto(data_type=F, dims=shape, float_data=[1] * 7), "tensor has 7 numbers, expected 6 for shape ")):
+    result = kerf(many(name, tensor_of), tool="kerf-import-model")
+    # An offset may leave room for the smallest of them.
+    rest = ["w1", "w2", "w4", "w5"] if name == "offsets" else [f"w{number}" for number in range(1, len(SHAPES))]
+    lines = result.stderr.splitlines()
+    checks.expect(f"{name} of all tensors", result.returncode == 3 and len(lines) == 2 and f":w0: {said}" in lines[0]
+                  and lines[1] == f"note: the same of {len(rest)} more: {', '.join(rest[:4])}{', ...' if len(rest) > 4 else ''}", result.stderr)
+
 # Nesting: 200 graphs within each other, by hand, since protobuf's own limit is
 # less.
 
