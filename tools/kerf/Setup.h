@@ -9,7 +9,6 @@
 #include "kerf/rt/job.h"
 #include "kerf/rt/stop.h"
 
-#include <csignal>
 #include <optional>
 #include <set>
 
@@ -94,19 +93,6 @@ void printNotes(const Compilation &compilation, const Options &options);
 
 /// Whether the path names a package folder rather than a model.
 bool isPackage(const std::string &path);
-
-/// Holds back the signals that end a command while it makes what their handlers
-/// do not know yet. Of the thread that has it, so before others are started.
-class HeldSignals {
-public:
-  HeldSignals();
-  ~HeldSignals();
-  HeldSignals(const HeldSignals &) = delete;
-  HeldSignals &operator=(const HeldSignals &) = delete;
-
-private:
-  sigset_t before;
-};
 
 /// A folder that is removed with everything in it: of a command that is killed,
 /// by the next one that makes such a folder.

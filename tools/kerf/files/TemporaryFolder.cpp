@@ -172,17 +172,26 @@ static void watchSignals() {
   }
 }
 
-HeldSignals::HeldSignals() {
-  sigset_t held;
-  sigemptyset(&held);
-  for (int signal : endings)
-    sigaddset(&held, signal);
-  ::pthread_sigmask(SIG_BLOCK, &held, &before);
-}
+namespace {
+/// Holds back the signals that end a command while it makes what their handlers
+/// do not know yet. Of the thread that has it, so before others are started.
+class HeldSignals {
+public:
+  HeldSignals() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int signal : endings)
+      sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before);
+  }
+  ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  HeldSignals(const HeldSignals &) = delete;
+  HeldSignals &operator=(const HeldSignals &) = delete;
 
-HeldSignals::~HeldSignals() {
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+private:
+  sigset_t before;
+};
+} // namespace
 
 TemporaryFolder::TemporaryFolder() {
   llvm::SmallString<128> folder;
